@@ -55,7 +55,7 @@ func setClassWeights(p *program.Program, values []string) error {
 	}
 	of, err := metrics.Spec{Kind: "accuracy"}.Fill(p)
 	if err != nil {
-		return fault.E(fault.KindOf(err), fault.At("--class-weight"), fault.Got("a program without exactly one prediction of classes with its label"), fault.Want("one with a loss such as layers.CrossEntropy"), fault.Cause(err))
+		return fault.E(fault.KindOf(err), fault.At("--class-weight"), fault.Got("a program without exactly one prediction of classes with its label"), fault.Want("one with a loss such as layers.CrossEntropy"))
 	}
 	block := p.Global()
 	loss := lossName(p)

@@ -46,6 +46,10 @@ type evaluator struct {
 	stopped   string     // the rule that has ended the run
 }
 
+// needsState says that a job must keep its state for the evaluator, which reads parameters or ends the job. Else trainers evaluate, the evaluator listens, and the job
+// goes on without it, also with the next listener.
+func (v *evaluator) needsState() bool { return v.byTrainers == nil || v.byTrainers.Waits }
+
 // attach makes the evaluator read the parameters of an executor, which trains p on data and begins with a progress.
 func (v *evaluator) attach(ctx context.Context, e executor.Executor, where place, spec *job.JobSpec, p *program.Program, data map[string][]string,
 	begins executor.Progress) error {
@@ -213,11 +217,16 @@ func (v *evaluator) told(ctx context.Context, t *job.Evaluated) error {
 		v.trend = metrics.Trend{}
 	}
 	v.seen, v.last = true, executor.StepResult{Pass: int(t.Pass), Step: t.Step, Attempt: int(t.Attempt)}
+	return v.judge(ctx, evaluationOf(t))
+}
+
+// evaluationOf is what trainers have evaluated.
+func evaluationOf(t *job.Evaluated) evaluation {
 	e := evaluation{pass: int(t.Pass), step: t.Step, records: t.Records, elapsed: time.Duration(t.Nanoseconds)}
 	for _, r := range t.Values {
 		e.results = append(e.results, metrics.Result{Name: r.Name, Kind: r.Kind, Value: r.Value, Bound: r.Bound})
 	}
-	return v.judge(ctx, e)
+	return e
 }
 
 // judge shows an evaluation, keeps its model if it is the best one, and returns executor.ErrStop if the rule ends training.

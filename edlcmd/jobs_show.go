@@ -259,6 +259,10 @@ func writeLedger(w io.Writer, s *job.JobStatus, sums []view.PassSum) error {
 			earlier.again += s.Again
 			continue
 		}
+		if s.Unknown {
+			fmt.Fprintf(t, "%d\t-\t%d\t%d\t-\t-\tnot known: no coordinator has told how many records there are\n", s.Pass, s.Once, s.Again)
+			continue
+		}
 		sum := "agrees"
 		if !s.Agrees {
 			sum = fmt.Sprintf("does not agree: %d records are missing", s.NotYet)

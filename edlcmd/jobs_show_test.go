@@ -25,3 +25,14 @@ func TestLedgerOfManyPasses(t *testing.T) {
 		t.Errorf("%d lines:\n%s", len(lines), out.String())
 	}
 }
+
+// Where no coordinator has told how many records there are, a ledger has what was trained, and does not say that records are too many or missing.
+func TestLedgerOfUnknownRecords(t *testing.T) {
+	var out bytes.Buffer
+	if err := writeLedger(&out, &job.JobStatus{State: job.State_FAILED}, []view.PassSum{{Once: 1920, Unknown: true}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Fields(strings.Split(out.String(), "\n")[2]); strings.Join(got[:7], " ") != "0 - 1920 0 - - not" || strings.Contains(out.String(), "agree") {
+		t.Errorf("got %q", out.String())
+	}
+}

@@ -286,7 +286,7 @@ func runToEnd(cmd *cobra.Command, c *console, f *runFlags, spec *job.JobSpec, p 
 	if err != nil {
 		return err
 	}
-	f.where.keep = exported != nil || evaluates != nil
+	f.where.keep = exported != nil || evaluates != nil && evaluates.needsState()
 	what := watchOf(p, spec.Fetch, f.every)
 	if err := what.check(spec, p); err != nil && len(scored.specs) == 0 {
 		return err

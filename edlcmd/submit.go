@@ -199,6 +199,12 @@ func attachJob(ctx context.Context, c *console, f *findFlags, output string, eve
 	defer r.close()
 	result := &means{}
 	attempt := 0
+	var last outcome
+	j.OnEvaluated(func(told *job.Evaluated) error {
+		e := evaluationOf(told)
+		last.metrics = e.results
+		return r.evaluated(e)
+	})
 	summary, err := j.Follow(ctx, func(s executor.StepResult) error {
 		if s.Attempt != attempt { // the job has started over
 			attempt, *result = s.Attempt, means{}
@@ -212,5 +218,5 @@ func attachJob(ctx context.Context, c *console, f *findFlags, output string, eve
 	if err != nil {
 		return fellSilent(err)
 	}
-	return r.done(summary, result, outcome{})
+	return r.done(summary, result, last)
 }

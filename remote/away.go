@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/edl-go/edl/fault"
@@ -16,38 +17,69 @@ const (
 	awayPause = 100 * time.Millisecond
 )
 
+// An outage is a time in which a client cannot reach its listener. All calls of the client share it, so it is told once, and its end, too.
+type outage struct {
+	mu    sync.Mutex
+	since time.Time // zero: there is none
+	count int       // how many have begun
+}
+
+// begun is how many outages have begun.
+func (o *outage) begun() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.count
+}
+
+// lost says that a call of c has lost the listener, and returns since when the listener is away. before is how many outages had begun before the call: the call was
+// broken by one of those after it, which may be over.
+func (o *outage) lost(c *Client, before int) time.Time {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.since.IsZero() {
+		return o.since
+	}
+	if o.count > before {
+		return time.Now()
+	}
+	o.since = time.Now()
+	o.count++
+	goOn := "its jobs go on"
+	if c.behind.Load() {
+		goOn = "the job ends with it, because it is fed, or keeps its state"
+	}
+	say(c, "%s does not answer; %s, and this command waits for it for at most %v", c.address, goOn, awayTime)
+	return o.since
+}
+
+// answered says that a listener has answered a call of c.
+func (o *outage) answered(c *Client) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.since.IsZero() {
+		o.since = time.Time{}
+		say(c, "%s is there again", c.address)
+	}
+}
+
 // follow makes a call that reads what a listener tells, or that may be made twice, until it has come to its end. If the listener is lost, and its jobs outlive it,
-// the call is made again until a listener answers, for at most awayTime. once reports whether it was told anything, and returns why the caller wants no more
+// the call is made again until a listener answers, for at most awayTime. once calls answered when it is told something, and returns why the caller wants no more
 // (stop), or how the call has ended. first is false when it was made before.
-func follow(ctx context.Context, c *Client, once func(first bool) (heard bool, stop, err error)) error {
-	var since time.Time // when the listener was lost; zero while it is there
+func follow(ctx context.Context, c *Client, once func(first bool) (stop, err error)) error {
 	for first := true; ; first = false {
-		heard, stop, err := once(first)
-		if heard && !since.IsZero() {
-			say(c, "%s is there again", c.address)
-		}
-		if heard {
-			since = time.Time{}
-		}
+		before := c.away.begun()
+		stop, err := once(first)
 		if stop != nil {
 			return stop
 		}
 		lost := c.durable && lostIts(err)
 		if err = c.at(err); err == nil || ctx.Err() != nil || !lost {
-			return err
-		}
-		switch {
-		case since.IsZero():
-			since = time.Now()
-			goOn := "its jobs go on"
-			if c.behind.Load() {
-				goOn = "the job ends with it, because it is fed, or keeps its state"
+			if ctx.Err() == nil {
+				c.away.answered(c)
 			}
-			say(c, "%s does not answer; %s, and this command waits for it for at most %v", c.address, goOn, awayTime)
-		case time.Since(since) > awayTime:
 			return err
 		}
-		if !sleep(ctx, awayPause) {
+		if time.Since(c.away.lost(c, before)) > awayTime || !sleep(ctx, awayPause) {
 			return err
 		}
 	}

@@ -31,6 +31,7 @@ type Client struct {
 	durable bool              // the jobs of the listener outlive it
 	behind  atomic.Bool       // but for the last one that this client has submitted, which keeps its state for the client, or is fed by it
 	notice  func(text string) // of WithNotice
+	away    outage
 }
 
 // Dial connects to a listener and compares the registries of ops: programs travel only between equal ones. If nobody listens at the address, Dial and
@@ -195,9 +196,9 @@ func (c *Client) Address() string { return strings.TrimPrefix(c.address, "listen
 
 // Stop ends a job before its time.
 func (c *Client) Stop(ctx context.Context, id string) error {
-	return follow(ctx, c, func(bool) (bool, error, error) {
-		_, err := c.service.Stop(ctx, &rpc.JobRequest{Job: id})
-		return false, nil, err
+	return follow(ctx, c, func(bool) (stop, err error) {
+		_, err = c.service.Stop(ctx, &rpc.JobRequest{Job: id})
+		return nil, err
 	})
 }
 
@@ -206,9 +207,9 @@ func (c *Client) Stop(ctx context.Context, id string) error {
 // kept.
 func (c *Client) Finish(ctx context.Context, id string, after *uint64) (*job.JobStatus, error) {
 	var s *job.JobStatus
-	err := follow(ctx, c, func(bool) (_ bool, _, err error) {
+	err := follow(ctx, c, func(bool) (_, err error) {
 		s, err = c.service.Finish(ctx, &rpc.FinishRequest{Job: id, AfterStep: after})
-		return false, nil, err
+		return nil, err
 	})
 	return s, err
 }
@@ -220,9 +221,9 @@ func (c *Client) Acknowledge(ctx context.Context, id string, attempt int32, step
 
 // acknowledge tells a job how far its follower is.
 func acknowledge(ctx context.Context, c *Client, m *rpc.AcknowledgeRequest) error {
-	return follow(ctx, c, func(bool) (bool, error, error) {
-		_, err := c.service.Acknowledge(ctx, m)
-		return false, nil, err
+	return follow(ctx, c, func(bool) (stop, err error) {
+		_, err = c.service.Acknowledge(ctx, m)
+		return nil, err
 	})
 }
 
@@ -286,10 +287,10 @@ func (c *Client) Watch(ctx context.Context, id string, each func(*job.Event) err
 func (c *Client) watch(ctx context.Context, m *rpc.JobRequest, again func() error, each func(*job.Event) error) (last *job.JobStatus, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	err = follow(ctx, c, func(first bool) (heard bool, stop, err error) {
+	err = follow(ctx, c, func(first bool) (stop, err error) {
 		if !first && again != nil {
 			if stop = again(); stop != nil {
-				return true, stop, nil
+				return stop, nil
 			}
 		}
 		stream, err := c.service.Watch(ctx, m)
@@ -298,21 +299,21 @@ func (c *Client) watch(ctx context.Context, m *rpc.JobRequest, again func() erro
 			if some, err = stream.Recv(); err != nil {
 				break
 			}
-			heard = true
+			c.away.answered(c)
 			for i, e := range some.Events {
 				if s := e.GetStatus(); s != nil {
 					last = s
 				}
 				m.From = some.Number + uint64(i) + 1
 				if stop = each(e); stop != nil {
-					return heard, stop, nil
+					return stop, nil
 				}
 			}
 		}
 		if errors.Is(err, io.EOF) && last != nil {
 			err = nil
 		}
-		return heard, nil, err
+		return nil, err
 	})
 	return last, err
 }
@@ -323,22 +324,23 @@ func (c *Client) Logs(ctx context.Context, id, role string, wait bool, each func
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	m := &rpc.LogsRequest{Job: id, Role: role, Follow: wait}
-	return follow(ctx, c, func(bool) (heard bool, stop, err error) {
+	return follow(ctx, c, func(bool) (stop, err error) {
 		stream, err := c.service.Logs(ctx, m)
 		for err == nil {
 			var l *rpc.LogLine
 			if l, err = stream.Recv(); err != nil {
 				break
 			}
-			heard, m.From = true, l.Number+1
+			c.away.answered(c)
+			m.From = l.Number + 1
 			if stop = each(l.Role, l.Line); stop != nil {
-				return heard, stop, nil
+				return stop, nil
 			}
 		}
 		if errors.Is(err, io.EOF) {
 			err = nil
 		}
-		return heard, nil, err
+		return nil, err
 	})
 }
 

@@ -9,21 +9,25 @@ import (
 	"github.com/edl-go/edl/proto/rpc"
 )
 
-// An evaluating is how jobs of Train are evaluated while they train, and who is told.
+// An evaluating is how jobs of an executor are evaluated while they train, and who is told.
 type evaluating struct {
 	spec *job.Evaluation
 	each func(*job.Evaluated) error
 }
 
-// EvaluateWith lets the trainers of each job that Train submits from now on evaluate held-back data while they train, as spec says; nil: they evaluate nothing.
-// Globs are absolute paths, or URLs. each is called in Train, as its callback is, with each outcome: behind the callback of the step before it, and before that
-// of the next one. If spec.Waits is set, the job does not go on before each has returned: calls from it may then read the state after that step, and when it
-// returns executor.ErrStop, that step is the last one. jobspec.NotByTrainers says which jobs cannot be evaluated so. Call it before Train.
+// EvaluateWith lets the trainers of each job that Train or Submit submits from now on evaluate held-back data while they train, as spec says; nil: they evaluate nothing.
+// Globs are absolute paths, or URLs. each is called in Train, or Follow, as its callback is, with each outcome: behind the callback of the step before it, and before that
+// of the next one. If spec.Waits is set, the job does not go on before each has returned: calls from it in Train may then read the state after that step, and when it
+// returns executor.ErrStop, that step is the last one. jobspec.NotByTrainers says which jobs cannot be evaluated so. Call it before Train and Submit.
 func (e *Executor) EvaluateWith(spec *job.Evaluation, each func(*job.Evaluated) error) {
 	e.evaluates = evaluating{proto.CloneOf(spec), each}
 }
 
-// give makes the evaluation that of a job that Train submits.
+// OnEvaluated lets Follow call each with the outcome of each evaluation that the listener still has, in the order of steps. Call it before Follow. A job that AttachJob
+// returns does not wait for each.
+func (j *Job) OnEvaluated(each func(*job.Evaluated) error) { j.evaluated = each }
+
+// give makes the evaluation that of a job that is submitted.
 func (v evaluating) give(spec *JobSpec) {
 	if v.spec != nil {
 		spec.Evaluation = proto.CloneOf(v.spec)

@@ -137,6 +137,41 @@ func TestTrainersEvaluate(t *testing.T) {
 	}
 }
 
+// A job that is submitted is evaluated, too. It keeps no state, so it outlives its listener, and whoever attaches to it is told the same outcomes.
+func TestSubmittedJobsAreEvaluated(t *testing.T) {
+	j := judged(t, 5, false)
+	e := executorOf(t, listener(t), &remote.JobSpec{Trainers: 2, Pservers: 2, MinBlockSize: 4})
+	var got, attached []string
+	e.EvaluateWith(j.spec, func(v *job.Evaluated) error {
+		got = append(got, outcome(v.Step, v.Records, v.Values))
+		return nil
+	})
+	submitted, err := e.Submit(bounded(t), j.model.Program, j.run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := submitted.Follow(bounded(t), nil); err != nil {
+		t.Fatal(err)
+	}
+	again, _, err := remote.AttachJob(bounded(t), e.Client(), submitted.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.OnEvaluated(func(v *job.Evaluated) error {
+		attached = append(attached, outcome(v.Step, v.Records, v.Values))
+		return nil
+	})
+	if _, err := again.Follow(bounded(t), nil); err != nil {
+		t.Fatal(err)
+	}
+	if want := j.want(t, 2, noLast); !slices.Equal(got, want) || !slices.Equal(attached, want) {
+		t.Errorf("the job is evaluated to %q, and to %q for who attaches\nwant %q", got, attached, want)
+	}
+	if d, err := e.Client().Show(bounded(t), submitted.ID); err != nil || d.Spec.KeepState {
+		t.Errorf("%v, %v; want a job that keeps no state", d, err)
+	}
+}
+
 // While a job waits for its follower, the follower reads the state after that step, and ends the job with it.
 func TestEvaluationEndsTraining(t *testing.T) {
 	j := judged(t, 5, true)

@@ -305,7 +305,14 @@ func (e *Executor) evaluate(ctx context.Context, p *program.Program, run executo
 // Submit sends p as a job that reads its own data. The job has a state of its own, which is not that of the executor: it begins with run.Params or
 // the startup program. It goes on without this process, unless the listener is embedded.
 func (e *Executor) Submit(ctx context.Context, p *program.Program, run executor.TrainOptions) (*Job, error) {
-	return submit(ctx, e.client, e.spec, proto.Clone(e.spec).(*JobSpec), p, run)
+	spec := proto.Clone(e.spec).(*JobSpec)
+	e.evaluates.give(spec)
+	j, err := submit(ctx, e.client, e.spec, spec, p, run)
+	if err != nil {
+		return nil, err
+	}
+	j.evaluated = e.evaluates.each
+	return j, nil
 }
 
 // submit sends p as a job that reads its own data. spec is filled in; template says which datasets grow.

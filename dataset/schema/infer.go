@@ -130,6 +130,10 @@ func choose(learners []*learner, types []ColumnType) error {
 				if err != nil {
 					return fault.E(fault.InvalidArgument, fault.At("type "+string(t.Type)), fault.Got(fault.Quote(pattern)), fault.Want("a name, or a pattern such as c*"), fault.Cause(err))
 				}
+				if pattern == l.Name && l.Role != "" {
+					return fault.E(fault.InvalidArgument, fault.At("type "+string(t.Type)), fault.Got("the "+string(l.Role)+" "+fault.Quote(l.Name)), fault.Want("columns to predict from"),
+						fault.Hint("Infer chooses the type of a label; change it in the schema"))
+				}
 				if match = match || pattern == l.Name; match && l.Role == "" {
 					l.chosen = t.Type
 				}

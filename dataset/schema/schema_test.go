@@ -463,6 +463,9 @@ func TestTablesWithoutNames(t *testing.T) {
 			t.Errorf("%q: %v, want %s", content, err, want)
 		}
 	}
+	if err := tryOpenAs(write(t, "empty.csv", ""), schema.OpenUnnamed); err == nil || !strings.Contains(err.Error(), "want at least one row") {
+		t.Errorf("an empty file without names: %v", err)
+	}
 	if err := tryOpenAs(write(t, "rows.jsonl", "{}"), s.Open); err == nil || !strings.Contains(err.Error(), "name their columns") {
 		t.Errorf("JSON lines without names: %v", err)
 	}
@@ -471,7 +474,7 @@ func TestTablesWithoutNames(t *testing.T) {
 		want    string
 	}{{schema.ColumnType{Type: schema.Date, Columns: []string{"c2"}}, `variable "c2"`}, {schema.ColumnType{Type: schema.Number, Columns: []string{"c3"}}, "numbers alone"},
 		{schema.ColumnType{Type: "kay", Columns: []string{"c3"}}, `did you mean "key"`}, {schema.ColumnType{Type: schema.Key, Columns: []string{"d"}}, `no column "d"`},
-		{schema.ColumnType{Type: schema.Bucket, Columns: []string{"c2"}}, "one of number"}, {schema.ColumnType{Type: schema.Key, Columns: []string{"[c"}}, "a pattern"}} {
+		{schema.ColumnType{Type: schema.Key, Columns: []string{"c1"}}, `got the label "c1"`}, {schema.ColumnType{Type: schema.Bucket, Columns: []string{"c2"}}, "one of number"}, {schema.ColumnType{Type: schema.Key, Columns: []string{"[c"}}, "a pattern"}} {
 		_, err := schema.Infer(t.Context(), []*schema.Table{openAs(t, path, schema.OpenUnnamed)}, schema.InferOptions{Label: "c1", Types: []schema.ColumnType{c.columns}})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: %v, want %s", c.columns, err, c.want)

@@ -218,7 +218,11 @@ func (t *Table) openCSV(r io.Reader, comma rune) error {
 	rows.Comma, rows.TrimLeadingSpace, rows.ReuseRecord = comma, comma != '\t', true
 	first, err := rows.Read()
 	if errors.Is(err, io.EOF) {
-		return fault.E(fault.Corrupt, fault.Got("an empty file"), fault.Want("a first row with the names of the columns"))
+		want := "a first row with the names of the columns"
+		if t.unnamed {
+			want = "at least one row"
+		}
+		return fault.E(fault.Corrupt, fault.Got("an empty file"), fault.Want(want))
 	}
 	if err != nil {
 		return csvError(err, 0, 0)

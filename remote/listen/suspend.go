@@ -55,7 +55,7 @@ func suspendJob(ctx context.Context, j *Job) error {
 	}
 	q := j.manager.queue
 	if err := q.step(schedule.Hold{ID: j.ID}); err != nil {
-		return fault.E(fault.Unavailable, where, fault.Got("a job that has ended"), fault.Want("one that waits or runs"))
+		return fault.E(fault.InvalidArgument, where, fault.Got("a job that has ended"), fault.Want("one that waits or runs"))
 	}
 	noteSuspension(j)
 	var l *leaving

@@ -189,7 +189,7 @@ func staysBehind(spec *job.JobSpec) string {
 // whatNow is what a user may do about a job that has ended with its listener.
 func whatNow(id string, spec *job.JobSpec) string {
 	if spec.Checkpoints != nil {
-		return "go on from its last checkpoint with \"edl jobs resume " + id + "\""
+		return "go on from its last checkpoint with \"edl jobs resume " + id + "\", or run it again if it has made none"
 	}
 	return "run it again"
 }

@@ -171,6 +171,9 @@ func (e *evaluator) Next(ctx context.Context) (*executor.Batch, error) {
 			return nil, io.EOF
 		}
 		b, err := e.heldBack.source.Next(ctx)
+		if err != nil && !errors.Is(err, io.EOF) && ctx.Err() == nil {
+			err = fault.Wrap(fault.KindOf(err), "held-back data", err)
+		}
 		if !errors.Is(err, io.EOF) {
 			return b, err
 		}

@@ -15,6 +15,9 @@ type PassSum struct {
 	NotYet    int64 `json:"not_yet"`
 	Retried   int64 `json:"retried"` // handed out again so far, in all passes
 	Agrees    bool  `json:"agrees"`  // the sums are those that a pass so far must have
+	// Unknown says that no coordinator has told how many records the dataset has, as when a job fails while it goes back to a checkpoint. Then nothing can be
+	// compared: Records and NotYet are 0, and Agrees is false.
+	Unknown bool `json:"unknown,omitempty"`
 }
 
 // AddUp compares the ledger of the pservers with the queues of the coordinator, which know nothing of each other.
@@ -29,6 +32,11 @@ func AddUp(d *rpc.JobDetails) []PassSum {
 	sums := []PassSum{}
 	for _, p := range d.Ledger.GetPasses() {
 		s := PassSum{Pass: p.Pass, Records: records, Once: p.Records, Again: p.Again, Retried: retried, Discarded: discardedBy(d.Queues, p.Pass)}
+		if len(d.Queues.GetQueues()) == 0 {
+			s.Unknown = true
+			sums = append(sums, s)
+			continue
+		}
 		s.NotYet = s.Records - s.Once - s.Discarded
 		over := p.Pass < current || d.Status.State == job.State_SUCCEEDED
 		s.Agrees = s.NotYet >= 0 && (s.NotYet == 0 || !over)

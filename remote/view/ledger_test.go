@@ -29,6 +29,16 @@ func TestLedgerSums(t *testing.T) {
 	}
 }
 
+// Without queues of a coordinator nothing can be compared: records are not too many where the dataset is not known.
+func TestLedgerWithoutQueues(t *testing.T) {
+	for _, queues := range []*rpc.QueuesResponse{nil, {Checkpoint: &job.CheckpointStatus{Steps: 30}}} {
+		d := &rpc.JobDetails{Status: &job.JobStatus{State: job.State_FAILED}, Queues: queues, Ledger: &rpc.LedgerResponse{Passes: []*rpc.PassLedger{{Records: 1920, Again: 2}}}}
+		if got, want := AddUp(d), (PassSum{Once: 1920, Again: 2, Unknown: true}); len(got) != 1 || got[0] != want {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+	}
+}
+
 // The last pass of a dataset is over when nothing of it is left to train, and only then.
 func TestCompletePasses(t *testing.T) {
 	for _, c := range []struct {

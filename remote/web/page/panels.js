@@ -130,7 +130,7 @@ export const panels = [
   ["discards", "Discarded tasks", (rows) => grid("", [["Task", (d) => `${d.dataset} ${d.task}`], ["Pass", (d) => d.pass, "number"], ["Records", (d) => count(d.records), "number"],
     ["Failures", (d) => d.failures, "number"], ["Last reason", (d) => d.reason, "text"]], rows, "No task was discarded.")],
   ["ledger", "Ledger", (rows) => grid("", [["Pass", (s) => s.pass], ["Records", (s) => count(s.records), "number"], ["Once", (s) => count(s.once), "number"], ["Again", (s) => count(s.again), "number"],
-    ["Discarded", (s) => count(s.discarded), "number"], ["Not yet", (s) => count(s.not_yet), "number"], ["Sum", (s) => (s.agrees ? "agrees" : "does not agree")]], rows, "No record has been trained.")],
+    ["Discarded", (s) => count(s.discarded), "number"], ["Not yet", (s) => count(s.not_yet), "number"], ["Sum", (s) => (s.unknown ? "not known" : s.agrees ? "agrees" : "does not agree")]], rows, "No record has been trained.")],
   ["servers", "Pservers", (rows) => grid("", [["Pserver", (s) => s.server], ["Placed", (s) => size(s.bytes), "number"], ["Slices", (s) => count(s.slices), "number"],
     ["Share", (s) => share(s.bytes, rows.map((r) => r.bytes))]], rows, "The job has no pserver.")],
   ["tables", "Tables on pservers", (rows) => grid("", [["Table", (t) => t.table], ["Pserver", (t) => t.server, "number"], ["Rows", (t) => count(t.rows), "number"], ["Room", (t) => count(t.room), "number"],
