@@ -2,7 +2,6 @@ package ops
 
 import (
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 
@@ -167,26 +166,5 @@ func TestOpsThatNeedMoreThanAFileSayWhat(t *testing.T) {
 	err := Unregistered("py_func")
 	if err.Kind != fault.Unsupported || !strings.Contains(err.Error(), "Python function") {
 		t.Errorf("got %v", err)
-	}
-}
-
-// A loop leaves open what its block writes. So the type that an op before the loop gave a variable counts for the block, too, and not what is declared.
-func TestInferredTypesReachTheBlocksOfLoops(t *testing.T) {
-	testOps(t)
-	d := newDraft(t, "x", "h", "inside")
-	b := d.p.Global()
-	for _, name := range []string{"h", "inside"} {
-		v, _ := b.Var(name)
-		v.Dims = []int64{program.Unknown, 9}
-	}
-	d.op(b, "relu", "x", "h")
-	body := d.p.NewBlock(b)
-	d.op(b, "while", "h", "h").SetAttr("sub_block", program.BlockIndex(body.Index))
-	d.op(body, "relu", "h", "inside")
-	redeclared := Redeclare(d.p)
-	for _, name := range []string{"h", "inside"} {
-		if v, _ := redeclared.Global().Var(name); !slices.Equal(v.Dims, []int64{program.Unknown, 4}) {
-			t.Errorf("%s has the dims %v, want those of x", name, v.Dims)
-		}
 	}
 }
