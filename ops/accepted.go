@@ -79,7 +79,8 @@ var foreignAttrs = []foreignAttr{
 	{ops: "adam*", names: "use_global_beta_pow", values: []program.Attr{false}},
 	{ops: "mish", names: "threshold", values: []program.Attr{float32(20)}}, // above, Fluid takes X for log(1 + e**X): the difference is below 3e-9
 	{ops: "max_pool2d_with_index", names: "ceil_mode", values: []program.Attr{false}},
-	{ops: "read", names: "throw_eof_exp"},
+	{ops: "read", names: "throw_eof_exp drop_last infer_out"}, // drop_last is about batches that devices of one process share
+	{ops: "quantize_linear", names: "moving_rate"},            // of training, which the op refuses
 	{ops: "set_value", names: "fp16_values", values: []program.Attr{[]float32{}}},
 	{ops: "fill_zeros_like*", names: "dtype"}, // always the type of X
 	{ops: "load_combine", names: "model_from_memory", values: []program.Attr{false}},

@@ -144,7 +144,9 @@ func (r registryRules) CheckTypes(b *program.Block, op *program.Op) fault.List {
 				continue
 			}
 			declared, inferred := MetaOf(v), shapes.Outs(slot)[i]
-			delete(r.inferred, v)
+			if inferred.Kind != 0 { // an op that runs a block leaves open what the block writes
+				delete(r.inferred, v)
+			}
 			if inferred.Value != nil && r.once[name] {
 				r.values[v] = inferred.Value
 			}

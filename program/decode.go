@@ -53,6 +53,8 @@ func Decode(data []byte, limits Limits) (*Program, error) {
 		renameAttrs(p)
 	}
 	readLater(p)
+	emptyUndeclared(p)
+	countOneStep(p)
 	renameAliases(p)
 	moveToUpdate(p)
 	useMasters(p)

@@ -327,19 +327,25 @@ func (op *Op) RoleVars() [][2]string {
 func (op *Op) SetRoleVar(param, grad string) { op.SetAttr(AttrRoleVar, []string{param, grad}) }
 
 // Line returns the file:line of user code that built the op, "" if the program does not say. For a program of Fluid's Python API it is the
-// innermost line of the recorded stack outside of that API.
+// innermost line of the recorded stack outside of that API. The stack ends inside, and before Fluid 1.6 it begins there.
 func (op *Op) Line() string {
 	stack, _ := op.Strs(AttrCallstack)
 	if len(stack) == 1 {
 		return stack[0]
 	}
+	innermost := ""
 	for _, frame := range stack {
-		if file, rest, ok := strings.Cut(strings.TrimPrefix(strings.TrimSpace(frame), "File \""), "\", line "); ok && !strings.Contains(file, "paddle/") {
-			line, _, _ := strings.Cut(rest, ",")
-			return filepath.Base(file) + ":" + strings.TrimSpace(line)
+		file, rest, ok := strings.Cut(strings.TrimPrefix(strings.TrimSpace(frame), "File \""), "\", line ")
+		if !ok || strings.Contains(file, "paddle/") || strings.HasPrefix(file, "<") { // "<" begins the name of code without a file, such as that of a decorator
+			continue
+		}
+		line, _, _ := strings.Cut(rest, ",")
+		innermost = filepath.Base(file) + ":" + strings.TrimSpace(line)
+		if strings.Contains(rest, "\n") { // the frame and its code are one text: of an old stack, which begins inside
+			break
 		}
 	}
-	return ""
+	return innermost
 }
 
 // SetLine sets the line of user code that built the op.

@@ -6,7 +6,7 @@ import (
 )
 
 // feedReaders takes out readers whose data a caller pushes into a queue, as create_py_reader of Fluid does: what they read is fed from then on. Fluid makes such a reader in the
-// startup program, so a read op of a program without the op that makes its reader is one, too.
+// startup program, and the buffer around it in the program that reads. So a reader that no op of a program makes is one, too.
 func feedReaders(p *Program) {
 	b := p.Global()
 	pushed := map[string]bool{} // readers of queues
@@ -14,7 +14,7 @@ func feedReaders(p *Program) {
 	for _, op := range b.Ops {
 		under := op.In("UnderlyingReader")
 		switch {
-		case op.Type == "create_py_reader" || strings.HasPrefix(op.Type, "create_") && strings.HasSuffix(op.Type, "_reader") && pushed[under]:
+		case op.Type == "create_py_reader" || strings.HasPrefix(op.Type, "create_") && strings.HasSuffix(op.Type, "_reader") && under != "" && !makes[under]:
 			pushed[op.Out("Out")] = true
 		default:
 			for _, name := range op.OutputNames() {

@@ -78,6 +78,7 @@ func TestQueuesOfFluidAreFed(t *testing.T) {
 		vars      string // the variables that stay
 	}{
 		{"the reader of a startup program", "read Reader buffer x; scale X x y", "scale", "files py queue x y"},
+		{"a buffer around the reader of a startup program", "create_double_buffer_reader UnderlyingReader py buffer; read Reader buffer x; scale X x y", "scale", "files queue x y"},
 		{"all in one", "create_py_reader blocking_queue queue py; create_double_buffer_reader UnderlyingReader py buffer; read Reader buffer x; scale X x y", "scale", "files x y"},
 		{"a startup program", "create_py_reader blocking_queue queue py; create_double_buffer_reader UnderlyingReader py buffer", "", "files x y"},
 		{"files", "create_recordio_file_reader files; create_double_buffer_reader UnderlyingReader files buffer; read Reader buffer x",

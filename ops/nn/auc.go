@@ -22,7 +22,7 @@ func init() {
 		Inputs: []ops.Slot{
 			{Name: "Predict", Doc: "float [N, C], probabilities; the last column is that of label 1"},
 			{Name: "Label", Doc: "int64 [N, 1], 0 or 1"},
-			{Name: "StatPos", Doc: "int64 [num_thresholds + 1], rows of label 1 by bin before this step", Dispensable: true},
+			{Name: "StatPos", Doc: "int64 [num_thresholds + 1] or [1, num_thresholds + 1], rows of label 1 by bin before this step", Dispensable: true},
 			{Name: "StatNeg", Doc: "int64 [num_thresholds + 1], likewise for label 0", Dispensable: true}},
 		Outputs: []ops.Slot{
 			{Name: "AUC", Doc: "float64, dims [1]"},
@@ -79,10 +79,11 @@ func inferAUC(s *ops.Shapes) error {
 		if err := opkit.CheckType(s, slot, s.In(slot).DType == tensor.Int64, "int64"); err != nil {
 			return err
 		}
-		if !ops.Compatible(s.In(slot).Dims, []int64{thresholds + 1}) {
-			return s.Errorf(slot, "dims [%d], one number for each bin", thresholds+1)
+		bins, row := []int64{thresholds + 1}, []int64{1, thresholds + 1} // Fluid declares a row since 1.3
+		if dims := s.In(slot).Dims; !ops.Compatible(dims, bins) && !ops.Compatible(dims, row) {
+			return s.Errorf(slot, "dims [%d] or [1 %d], one number for each bin", thresholds+1, thresholds+1)
 		}
-		s.Set(slot+"Out", tensor.Int64, thresholds+1)
+		s.Like(slot+"Out", slot)
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ var quantizeCases = []Case{
 	{Type: "fake_channel_wise_dequantize_max_abs", Attrs: attrs{"quant_bits": []int32{3}}, Inputs: slots{"X": One(Floats(dims{2, 1}, -3, 1)), "Scales": row(6, 9)}, Want: slots{"Out": One(Floats(dims{2, 1}, -6, 3))}},
 	{Type: "fake_channel_wise_dequantize_max_abs", Name: "two scales", Attrs: attrs{"quant_bits": []int32{3, 2}}, Inputs: slots{"X": One(Floats(dims{1, 2}, -3, 1)), "Scales": One(Floats(dims{2}, 6, 9), Floats(dims{1}, 2))},
 		Want: slots{"Out": One(Floats(dims{1, 2}, -12, 6))}},
-	{Type: "quantize_linear", Outputs: notWritten, Attrs: attrs{"bit_length": int32(3)}, Inputs: slots{"X": row(-2, 1, 0.25, 9), "Scale": row(2)}, Want: slots{"Y": row(-3, 2, 0, 3)}},
+	{Type: "quantize_linear", Outputs: notWritten, Attrs: attrs{"bit_length": int32(3), "moving_rate": float32(0.9)}, Inputs: slots{"X": row(-2, 1, 0.25, 9), "Scale": row(2)}, Want: slots{"Y": row(-3, 2, 0, 3)}},
 	{Type: "quantize_linear", Outputs: notWritten, Name: "channels", Attrs: attrs{"bit_length": int32(3), "quant_axis": int32(1)}, Inputs: slots{"X": One(Floats(dims{2, 2}, -2, 1, 2, 4)), "Scale": row(2, 4)},
 		Want: slots{"Y": One(Floats(dims{2, 2}, -3, 1, 3, 3))}},
 	{Type: "dequantize_linear", Outputs: notWritten, Attrs: attrs{"bit_length": int32(3)}, Inputs: slots{"X": row(-3, 1), "Scale": row(6)}, Want: slots{"Y": row(-6, 2)}},

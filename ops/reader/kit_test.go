@@ -47,7 +47,8 @@ func chain(outputs []string, stages ...stage) (*program.Block, *program.Op) {
 		}
 		below = name
 	}
-	read := block.Append(&program.Op{Type: "read", Inputs: map[string][]string{"Reader": {below}}, Outputs: map[string][]string{"Out": outputs}})
+	read := block.Append(&program.Op{Type: "read", Inputs: map[string][]string{"Reader": {below}}, Outputs: map[string][]string{"Out": outputs},
+		Attrs: map[string]program.Attr{"throw_eof_exp": true, "drop_last": true}}) // Fluid's, without effect
 	return block, read
 }
 

@@ -1,0 +1,70 @@
+package program_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
+)
+
+// TestGradientsThatNobodyDeclares reads the gradient op of a network that uses one of two outputs. Other names that nobody declares stay, and are refused later.
+func TestGradientsThatNobodyDeclares(t *testing.T) {
+	p := program.New()
+	b := p.Global()
+	for _, name := range []string{"x", "out", "out@GRAD", "x@GRAD"} {
+		b.EnsureVar(program.Var{Name: name, Kind: program.LoDTensor, DType: tensor.Float32, Dims: []int64{-1, 3}})
+	}
+	b.Append(&program.Op{Type: "rnn_grad", Inputs: map[string][]string{"Input": {"x", "gone"}, "Out@GRAD": {"out@GRAD"}, "State@GRAD": {"h@GRAD", "c@GRAD"}},
+		Outputs: map[string][]string{"Input@GRAD": {"x@GRAD"}}})
+	b.Append(&program.Op{Type: "scale", Inputs: map[string][]string{"X@GRAD": {"h@GRAD"}}, Outputs: map[string][]string{"Out": {"out"}}})
+	read := decode(t, encode(t, p)).Global().Ops
+	for slot, want := range map[string][]string{"Input": {"x", "gone"}, "Out@GRAD": {"out@GRAD"}, "State@GRAD": {program.Empty, program.Empty}} {
+		if got := read[0].Inputs[slot]; !slices.Equal(got, want) {
+			t.Errorf("slot %s is read as %q, want %q", slot, got, want)
+		}
+	}
+	if got := read[1].In("X@GRAD"); got != "h@GRAD" {
+		t.Errorf("an op that computes no gradient reads %q", got)
+	}
+}
+
+// TestCountsOfOneStep reads the two ops auc that a call of Fluid's layer writes.
+func TestCountsOfOneStep(t *testing.T) {
+	p := program.New()
+	b := p.Global()
+	for _, name := range []string{"p", "l", "area", "pos", "neg"} {
+		b.EnsureVar(program.Var{Name: name, Kind: program.LoDTensor, DType: tensor.Int64, Dims: []int64{-1, 1}})
+	}
+	for _, steps := range []int32{1, 0, 2} {
+		op := b.Append(&program.Op{Type: "auc", Inputs: map[string][]string{"Predict": {"p"}, "Label": {"l"}, "StatPos": {"pos"}, "StatNeg": {"neg"}},
+			Outputs: map[string][]string{"AUC": {"area"}, "StatPosOut": {"pos"}, "StatNegOut": {"neg"}}})
+		op.SetAttr("slide_steps", steps)
+	}
+	read := decode(t, encode(t, p)).Global().Ops
+	for i, want := range []string{"", "pos", "pos"} {
+		if got := read[i].In("StatPos"); got != want || read[i].Out("StatPosOut") != want || (read[i].In("StatNeg") == "") != (want == "") {
+			t.Errorf("op %d reads counts %q, want %q", i, got, want)
+		}
+	}
+}
+
+// TestLineOfAStack finds the line of the network in what Fluid has recorded: one text for a frame, from inside to outside, and later two texts, from outside to inside.
+func TestLineOfAStack(t *testing.T) {
+	for name, c := range map[string]struct {
+		stack []string
+		line  string
+	}{
+		"since 1.6": {[]string{"  File \"train.py\", line 40, in <module>", "    main()", "  File \"src/net.py\", line 12, in net", "    fc(x, 1)",
+			"  File \"<decorator-gen-7>\", line 2, in fc", "    ", "  File \"/lib/paddle/fluid/framework.py\", line 2610, in append_op", "    attrs=attrs)"}, "net.py:12"},
+		"before": {[]string{"  File \"/lib/paddle/fluid/framework.py\", line 2610, in append_op\n    attrs=attrs)\n", "  File \"src/net.py\", line 12, in net\n    fc(x, 1)\n",
+			"  File \"train.py\", line 40, in <module>\n    main()\n"}, "net.py:12"},
+		"no user": {[]string{"  File \"/lib/paddle/fluid/framework.py\", line 2610, in append_op", "    attrs=attrs)"}, ""},
+	} {
+		op := &program.Op{Type: "mul"}
+		op.SetAttr(program.AttrCallstack, c.stack)
+		if got := op.Line(); got != c.line {
+			t.Errorf("%s: %q, want %q", name, got, c.line)
+		}
+	}
+}
