@@ -58,7 +58,6 @@ var foreignAttrs = []foreignAttr{
 	{ops: "lookup_table*", names: "entry", values: []program.Attr{"none", ""}},
 	{ops: "lookup_table*", names: "entry_config", unless: "entry"},
 	// Later options of old ops.
-	{ops: "*batch_norm", names: "trainable_statistics", values: []program.Attr{false}},
 	{ops: "data_norm", names: "summary_decay_rate"}, // the kernels of GPUs update the sums with it, those of CPUs do not
 	{ops: "data_norm", names: "slot_dim", values: []program.Attr{int32(-1), int32(0)}},
 	{ops: "data_norm", names: "sync_stats enable_scale_and_shift", values: []program.Attr{false}},
@@ -69,10 +68,8 @@ var foreignAttrs = []foreignAttr{
 	{ops: "truncated_gaussian_random", names: "a", values: []program.Attr{float32(-2)}},
 	{ops: "truncated_gaussian_random", names: "b", values: []program.Attr{float32(2)}},
 	{ops: "softmax_with_cross_entropy", names: "numeric_stable_mode"}, // EDL computes the stable way always
-	{ops: "softmax_with_cross_entropy", names: "use_softmax", values: []program.Attr{true}},
 	{ops: "softmax_with_cross_entropy", names: "axis", values: []program.Attr{int32(-1)}},
 	{ops: "warpctc", names: "norm_by_batchsize norm_by_total_logits_len", values: []program.Attr{false}},
-	{ops: "sequence_pool", names: "pad_value", values: []program.Attr{float32(0)}},
 	{ops: "*momentum", names: "regularization_method", values: []program.Attr{""}},
 	{ops: "*momentum", names: "regularization_coeff", unless: "regularization_method"},
 	{ops: "*momentum", names: "rescale_grad", values: []program.Attr{float32(1)}},

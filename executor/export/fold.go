@@ -154,7 +154,7 @@ func (f *Folded) foldNorm() bool {
 	block := f.Program.Global()
 	uses := block.Uses()
 	for at, norm := range block.Ops {
-		if norm.Type != "batch_norm" || !isSet(norm, "is_test") && !isSet(norm, "use_global_stats") || isSet(norm, "fuse_with_relu") {
+		if norm.Type != "batch_norm" || !isSet(norm, "use_global_stats") && (!isSet(norm, "is_test") || isSet(norm, "trainable_statistics")) || isSet(norm, "fuse_with_relu") {
 			continue
 		}
 		x := norm.In("X")

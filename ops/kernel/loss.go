@@ -33,14 +33,18 @@ func CrossEntropy[T tensor.Float](out, x []T, labels []int64, rows, classes int,
 	}
 }
 
-// CrossEntropyGrad computes dx[r, labels[r]] = -dout[r]/x[r, labels[r]] and 0 elsewhere.
+// CrossEntropyGrad computes dx[r, labels[r]] = -dout[r]/x[r, labels[r]] and 0 elsewhere. dx may be x.
 func CrossEntropyGrad[T tensor.Float](dx, x []T, labels []int64, dout []T, rows, classes int, ignored int64) {
-	clear(dx[:rows*classes])
 	for r := range rows {
-		if l := labels[r]; l != ignored {
-			at := r*classes + int(l)
-			dx[at] = -dout[r] / x[at]
+		p, to := x[r*classes:][:classes], dx[r*classes:][:classes]
+		l := labels[r]
+		if l == ignored {
+			clear(to)
+			continue
 		}
+		atLabel := -dout[r] / p[l]
+		clear(to)
+		to[l] = atLabel
 	}
 }
 
@@ -59,15 +63,17 @@ func CrossEntropySoft[T tensor.Float](out, x, labels []T, rows, classes int) {
 	}
 }
 
-// CrossEntropySoftGrad computes dx[r,c] = -dout[r]*labels[r,c]/x[r,c].
+// CrossEntropySoftGrad computes dx[r,c] = -dout[r]*labels[r,c]/x[r,c]. dx may be x.
 func CrossEntropySoftGrad[T tensor.Float](dx, x, labels, dout []T, rows, classes int) {
 	for r := range rows {
 		p, w := x[r*classes:][:classes], labels[r*classes:][:classes]
 		to := dx[r*classes:][:classes]
 		for c := range to {
-			if to[c] = 0; w[c] != 0 {
-				to[c] = -dout[r] * w[c] / p[c]
+			slope := T(0)
+			if w[c] != 0 {
+				slope = -dout[r] * w[c] / p[c]
 			}
+			to[c] = slope
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 func init() {
-	registerBatchNorm("batch_norm", "", nil)
+	registerBatchNorm("batch_norm", "", func(_ *ops.Shapes, divided func(string) bool) bool { return divided("MomentumTensor") })
 	registerBatchNorm("sync_batch_norm", " The batch is the whole one, so trainers cannot divide it.", opkit.Mixes)
 }
 
@@ -18,14 +18,15 @@ func registerBatchNorm(name, note string, mixes opkit.Mixing) {
 	opkit.Register(ops.Def{
 		Type: name,
 		Doc: "Normalises each channel over the batch: Y = (X - mean)/sqrt(variance + epsilon)*Scale + Bias. In training the " +
-			"statistics are those of the batch, and the moving ones become moving*momentum + batch*(1 - momentum); with is_test " +
-			"or use_global_stats they are Mean and Variance, which stay as they are." + note,
+			"statistics are those of the batch, and the moving ones become moving*momentum + batch*(1 - momentum); with use_global_stats, " +
+			"and with is_test unless trainable_statistics is set, they are Mean and Variance, which stay as they are." + note,
 		Inputs: []ops.Slot{
 			{Name: "X", Doc: "float [N, C], [N, C, ...] or [N, ..., C]"},
 			{Name: "Scale", Doc: "[C]"},
 			{Name: "Bias", Doc: "[C]"},
 			{Name: "Mean", Doc: "[C], moving mean"},
-			{Name: "Variance", Doc: "[C], moving variance of the population"}},
+			{Name: "Variance", Doc: "[C], moving variance of the population"},
+			{Name: "MomentumTensor", Doc: "float, one number, in place of momentum; read in each step", Dispensable: true}},
 		Outputs: []ops.Slot{
 			{Name: "Y", Doc: "of the shape and type of X"},
 			{Name: "MeanOut", Doc: "[C], the variable of Mean"},
@@ -38,6 +39,7 @@ func registerBatchNorm(name, note string, mixes opkit.Mixing) {
 			{Name: "epsilon", Doc: "added to the variance, at least 0", Default: float32(1e-5)},
 			{Name: "is_test", Doc: "whether to use the moving statistics", Default: false},
 			{Name: "use_global_stats", Doc: "whether to use the moving statistics in training too", Default: false},
+			{Name: "trainable_statistics", Doc: "whether to use the statistics of the batch with is_test too", Default: false},
 			dataFormatAttr("data_layout")},
 		Infer:     inferBatchNorm,
 		Cost:      opkit.PerElement(8),
@@ -45,7 +47,7 @@ func registerBatchNorm(name, note string, mixes opkit.Mixing) {
 		MixesRows: mixes,
 		InPlace:   map[string]string{"Y": "X", "MeanOut": "Mean", "VarianceOut": "Variance"},
 		Leaves: func(op *program.Op) map[string]string {
-			if !isTrue(op, "is_test") && !isTrue(op, "use_global_stats") {
+			if !useMoving(func(attr string) bool { return isTrue(op, attr) }) {
 				return nil
 			}
 			return map[string]string{"MeanOut": "Mean", "VarianceOut": "Variance"}
@@ -89,6 +91,14 @@ func inferBatchNorm(s *ops.Shapes) error {
 			return s.Errorf(slot, "dims [%d], one number for each channel of X", channels)
 		}
 	}
+	if s.Has("MomentumTensor") {
+		if err := s.IsFloat("MomentumTensor"); err != nil {
+			return err
+		}
+		if n := ops.Product(s.In("MomentumTensor").Dims); !opkit.Agree(n, 1) {
+			return s.Errorf("MomentumTensor", "one number")
+		}
+	}
 	s.Like("Y", "X")
 	for _, slot := range []string{"MeanOut", "VarianceOut", "SavedMean", "SavedVariance"} {
 		s.Set(slot, x.DType, channels)
@@ -97,8 +107,24 @@ func inferBatchNorm(s *ops.Shapes) error {
 	return nil
 }
 
-// givenStatistics reports whether the op normalises by Mean and Variance and not by the batch.
-func givenStatistics(b *ops.Binding) bool { return b.Bool("is_test") || b.Bool("use_global_stats") }
+// useMoving reports whether the attributes say that the op normalises by Mean and Variance and not by the batch.
+func useMoving(is func(attr string) bool) bool {
+	return is("use_global_stats") || is("is_test") && !is("trainable_statistics")
+}
+
+func givenStatistics(b *ops.Binding) bool { return useMoving(b.Bool) }
+
+// momentumOf returns what reads the share of the moving statistics that a step keeps.
+func momentumOf(b *ops.Binding) func() float64 {
+	given, fixed := b.In("MomentumTensor"), b.Float("momentum")
+	switch {
+	case given == nil:
+		return func() float64 { return fixed }
+	case given.DType() == tensor.Float32:
+		return func() float64 { return float64(given.Float32s()[0]) }
+	}
+	return func() float64 { return given.Float64s()[0] }
+}
 
 // isTrue reports whether an attribute whose default is false is set.
 func isTrue(op *program.Op, attr string) bool {
@@ -121,7 +147,7 @@ func bindBatchNorm[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 		y = b.Scratch(x.DType(), x.Len())
 	}
 	savedMean, savedVariance := orScratch[T](b, "SavedMean", c), orScratch[T](b, "SavedVariance", c)
-	momentum, epsilon := b.Float("momentum"), b.Float("epsilon")
+	momentum, epsilon := momentumOf(b), b.Float("epsilon")
 	if givenStatistics(b) || x.Len() == 0 {
 		return a.loops(ops.Loop{N: c, Apart: true, Run: func(_, first, last int) error {
 			movingMean, movingVariance := tensor.Data[T](meanOut), tensor.Data[T](varianceOut)
@@ -147,13 +173,13 @@ func bindBatchNorm[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 			kernel.BatchNormJoin(tensor.Data[float64](stats), tensor.Data[float64](parts), n, c, hw, first, last, epsilon)
 			return nil
 		}},
-		ops.Loop{N: c, Apart: true, Reads: []string{"Mean", "Variance"}, Writes: []string{"MeanOut", "VarianceOut", "SavedMean", "SavedVariance"},
+		ops.Loop{N: c, Apart: true, Reads: []string{"Mean", "Variance", "MomentumTensor"}, Whole: []string{"MomentumTensor"}, Writes: []string{"MeanOut", "VarianceOut", "SavedMean", "SavedVariance"},
 			Run: func(_, first, last int) error {
 				movingMean, movingVariance := tensor.Data[T](meanOut), tensor.Data[T](varianceOut)
 				copy(movingMean[first:last], tensor.Data[T](mean)[first:last])
 				copy(movingVariance[first:last], tensor.Data[T](variance)[first:last])
 				kernel.BatchNormMove(tensor.Data[T](savedMean), tensor.Data[T](savedVariance), movingMean, movingVariance, tensor.Data[float64](stats), c,
-					first, last, momentum)
+					first, last, momentum())
 				return nil
 			}},
 		ops.Loop{N: n, Reads: []string{"X", "Scale", "Bias"}, Whole: []string{"Scale", "Bias"}, Writes: []string{"Y"}, TakeOver: f.TakeOverFunction,

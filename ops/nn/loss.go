@@ -132,7 +132,8 @@ func init() {
 	opkit.Register(ops.Def{
 		Type: "softmax_with_cross_entropy",
 		Doc: "The cross entropy of labels and the softmax of logits, computed together so that no probability is rounded " +
-			"before its logarithm is taken: Loss = log(sum(exp(Logits))) - Logits[Label] for each row. No gradient flows " +
+			"before its logarithm is taken: Loss = log(sum(exp(Logits))) - Logits[Label] for each row. With use_softmax false " +
+			"Logits are probabilities already, Softmax is a copy of them, and Loss is that of cross_entropy. No gradient flows " +
 			"through Softmax.",
 		Inputs: []ops.Slot{
 			{Name: "Logits", Doc: "float, the classes on the last axis"},
@@ -140,7 +141,7 @@ func init() {
 		Outputs: []ops.Slot{
 			{Name: "Softmax", Doc: "of the shape and type of Logits"},
 			{Name: "Loss", Doc: "dims of Logits with a last extent of 1"}},
-		Attrs: labelAttrs,
+		Attrs: append([]ops.Attr{{Name: "use_softmax", Doc: "whether Logits are not probabilities yet", Default: true}}, labelAttrs...),
 		Infer: func(s *ops.Shapes) error {
 			s.Like("Softmax", "Logits")
 			return inferLoss(s, "Logits", "Loss")
@@ -149,7 +150,7 @@ func init() {
 		Bind: opkit.BindFloats("Logits", bindSoftmaxCrossEntropy[float32], bindSoftmaxCrossEntropy[float64]),
 	}, opkit.Gradient{
 		Doc: "dLogits = dLoss*(Softmax - 1 where the class is Label), or dLoss*(Softmax - Label) with soft_label, whose rows " +
-			"are taken to sum to 1.",
+			"are taken to sum to 1. With use_softmax false that of cross_entropy.",
 		Inputs:  []string{"Label"},
 		Outputs: []string{"Softmax"},
 		From:    []string{"Loss"},
@@ -165,11 +166,22 @@ func bindSoftmaxCrossEntropy[T tensor.Float](b *ops.Binding) (ops.Kernel, error)
 	x := b.In("Logits")
 	softmax, loss := orScratch[T](b, "Softmax", x.Len()), orScratch[T](b, "Loss", opkit.Count(x.Dims()[:len(x.Dims())-1]))
 	rows, classes := opkit.Matrix(x.Dims(), len(x.Dims())-1)
+	given := !b.Bool("use_softmax")
 	return byLabel(b, rows, classes, func(from, to int, labels []T) {
 		y, cost, logits := opkit.Owned[T](softmax, from, to, rows), tensor.Data[T](loss)[from:to], opkit.Owned[T](x, from, to, rows)
+		if given {
+			copy(y, logits)
+			kernel.CrossEntropySoft(cost, logits, labels, to-from, classes)
+			return
+		}
 		kernel.SoftmaxCrossEntropySoft(y, cost, logits, labels, to-from, classes)
 	}, func(from, to int, labels []int64, ignored int64) {
 		y, cost, logits := opkit.Owned[T](softmax, from, to, rows), tensor.Data[T](loss)[from:to], opkit.Owned[T](x, from, to, rows)
+		if given {
+			copy(y, logits)
+			kernel.CrossEntropy(cost, logits, labels, to-from, classes, ignored)
+			return
+		}
 		kernel.SoftmaxCrossEntropy(y, cost, logits, labels, to-from, classes, ignored)
 	})
 }
@@ -177,11 +189,20 @@ func bindSoftmaxCrossEntropy[T tensor.Float](b *ops.Binding) (ops.Kernel, error)
 func bindSoftmaxCrossEntropyGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	y, dloss, dx := b.In("Softmax"), b.In("Loss@GRAD"), b.Out("Logits@GRAD")
 	rows, classes := opkit.Matrix(y.Dims(), len(y.Dims())-1)
+	given := !b.Bool("use_softmax")
 	return byLabel(b, rows, classes, func(from, to int, labels []T) {
 		softmax, dcost := opkit.Owned[T](y, from, to, rows), tensor.Data[T](dloss)[from:to]
+		if given {
+			kernel.CrossEntropySoftGrad(opkit.Owned[T](dx, from, to, rows), softmax, labels, dcost, to-from, classes)
+			return
+		}
 		kernel.SoftmaxCrossEntropySoftGrad(opkit.Owned[T](dx, from, to, rows), softmax, labels, dcost, to-from, classes)
 	}, func(from, to int, labels []int64, ignored int64) {
 		softmax, dcost := opkit.Owned[T](y, from, to, rows), tensor.Data[T](dloss)[from:to]
+		if given {
+			kernel.CrossEntropyGrad(opkit.Owned[T](dx, from, to, rows), softmax, labels, dcost, to-from, classes, ignored)
+			return
+		}
 		kernel.SoftmaxCrossEntropyGrad(opkit.Owned[T](dx, from, to, rows), softmax, labels, dcost, to-from, classes, ignored)
 	})
 }

@@ -25,7 +25,18 @@ var lossCases = []Case{
 	crossEntropy("soft", attrs{"soft_label": true}, Floats(dims{2, 3}, labels...), 1.5*ln2, 0.75*ln2-0.75*math.Log(0.75)),
 	softmaxLoss("", nil, Ints(dims{2, 1}, 0, 2), 2*ln2, ln3-ln2),
 	softmaxLoss("ignored row", attrs{"ignore_index": int32(-1)}, Ints(dims{2, 1}, -1, 2), 0, ln3-ln2),
+	givenDistribution("probabilities", attrs{"use_softmax": false}, Ints(dims{2, 1}, 1, 2), 2*ln2, -math.Log(0.75)),
+	givenDistribution("probabilities, ignored row", attrs{"use_softmax": false, "ignore_index": int32(1)}, Ints(dims{2, 1}, 1, 0), 0, 3*ln2),
+	givenDistribution("probabilities, soft", attrs{"use_softmax": false, "soft_label": true}, Floats(dims{2, 3}, labels...), 1.5*ln2, 0.75*ln2-0.75*math.Log(0.75)),
 	softmaxLoss("soft", attrs{"soft_label": true}, Floats(dims{2, 3}, labels...), 1.5*ln2, 0.25*math.Log(6)+0.75*(ln3-ln2)),
+}
+
+// givenDistribution is a cross entropy of probabilities that are no logits.
+func givenDistribution(name string, a attrs, label *tensor.Tensor, want ...float64) Case {
+	c := softmaxLoss(name, a, label)
+	c.Inputs["Logits"] = One(Floats(dims{2, 3}, probabilities...))
+	c.Want = slots{"Loss": One(Floats(dims{2, 1}, want...)), "Softmax": One(Floats(dims{2, 3}, probabilities...))}
+	return c
 }
 
 func crossEntropy(name string, a attrs, label *tensor.Tensor, want ...float64) Case {

@@ -16,6 +16,16 @@ func syncBatchNorm(name string, a attrs, x, scale, bias, mean, variance *tensor.
 	return c
 }
 
+// momentumInput has a momentum of 0.25 from a variable, against 0.5 of the attribute.
+func momentumInput() Case {
+	c := batchNorm("momentum from a variable", attrs{"epsilon": float32(0), "momentum": float32(0.5)},
+		Floats(dims{2, 2}, 1, 0, 3, 4), Floats(dims{2}, 2, 3), Floats(dims{2}, 0.5, 1), Floats(dims{2}, 0, 10), Floats(dims{2}, 1, 2),
+		slots{"Y": One(Floats(dims{2, 2}, -1.5, -2, 2.5, 4)), "MeanOut": One(Floats(dims{2}, 1.5, 4)), "VarianceOut": One(Floats(dims{2}, 1, 3.5))})
+	c.Inputs["MomentumTensor"] = One(Floats(dims{1}, 0.25))
+	c.Constant = append(c.Constant, "MomentumTensor")
+	return c
+}
+
 var normCases = []Case{
 	batchNorm("", attrs{"epsilon": float32(0), "momentum": float32(0.5)},
 		Floats(dims{2, 2}, 1, 0, 3, 4), Floats(dims{2}, 2, 3), Floats(dims{2}, 0.5, 1), Floats(dims{2}, 0, 10), Floats(dims{2}, 1, 2),
@@ -24,6 +34,13 @@ var normCases = []Case{
 	batchNorm("given statistics", attrs{"epsilon": float32(0), "use_global_stats": true},
 		Floats(dims{2, 2}, 1, 0, 3, 4), Floats(dims{2}, 2, 3), Floats(dims{2}, 0.5, 1), Floats(dims{2}, 1, 2), Floats(dims{2}, 4, 1),
 		slots{"Y": One(Floats(dims{2, 2}, 0.5, -5, 2.5, 7)), "MeanOut": One(Floats(dims{2}, 1, 2)), "VarianceOut": One(Floats(dims{2}, 4, 1))}),
+	batchNorm("trainable statistics", attrs{"epsilon": float32(0), "momentum": float32(0.5), "is_test": true, "trainable_statistics": true},
+		Floats(dims{2, 2}, 1, 0, 3, 4), Floats(dims{2}, 2, 3), Floats(dims{2}, 0.5, 1), Floats(dims{2}, 0, 10), Floats(dims{2}, 1, 2),
+		slots{"Y": One(Floats(dims{2, 2}, -1.5, -2, 2.5, 4)), "MeanOut": One(Floats(dims{2}, 1, 6)), "VarianceOut": One(Floats(dims{2}, 1, 3))}),
+	batchNorm("trainable and given statistics", attrs{"epsilon": float32(0), "use_global_stats": true, "trainable_statistics": true},
+		Floats(dims{2, 2}, 1, 0, 3, 4), Floats(dims{2}, 2, 3), Floats(dims{2}, 0.5, 1), Floats(dims{2}, 1, 2), Floats(dims{2}, 4, 1),
+		slots{"Y": One(Floats(dims{2, 2}, 0.5, -5, 2.5, 7)), "MeanOut": One(Floats(dims{2}, 1, 2))}),
+	momentumInput(),
 	batchNorm("test", attrs{"epsilon": float32(0), "is_test": int32(1)},
 		Floats(dims{1, 2}, 1, 0), Floats(dims{2}, 2, 3), Floats(dims{2}, 0.5, 1), Floats(dims{2}, 1, 2), Floats(dims{2}, 4, 1),
 		slots{"Y": One(Floats(dims{1, 2}, 0.5, -5))}),

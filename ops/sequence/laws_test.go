@@ -81,6 +81,14 @@ func pool(kind string, want ...float64) gradcheck.Case {
 	return c
 }
 
+// paddedPool is pool with a value for the sequence without rows.
+func paddedPool(kind string, want ...float64) gradcheck.Case {
+	c := pool(kind, want...)
+	c.Name += " with pad_value"
+	c.Attrs["pad_value"] = float32(2.5)
+	return c
+}
+
 var poolCases = []gradcheck.Case{
 	pool("SUM", 9, 6, 0, 0, 7, 7, -10, 13),
 	pool("AVERAGE", 3, 2, 0, 0, 7, 7, -5, 6.5),
@@ -88,6 +96,8 @@ var poolCases = []gradcheck.Case{
 	pool("MAX", 5, 8, 0, 0, 7, 7, -4, 9),
 	pool("LAST", 5, 0, 0, 0, 7, 7, -6, 4),
 	pool("FIRST", 1, 8, 0, 0, 7, 7, -4, 9),
+	paddedPool("SUM", 9, 6, 2.5, 2.5, 7, 7, -10, 13),
+	paddedPool("MAX", 5, 8, 2.5, 2.5, 7, 7, -4, 9),
 	{Name: "higher rank", Type: "sequence_pool", Inputs: slots{"X": gradcheck.One(gradcheck.Sequences(gradcheck.Spread(3, 5, 2, 3), 2, 3))},
 		Attrs: attrs{"pooltype": "MAX"}},
 	{Name: "two levels", Type: "sequence_pool", Inputs: slots{"X": gradcheck.One(twoLevels())}, Attrs: attrs{"pooltype": "SUM"}},

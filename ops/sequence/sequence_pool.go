@@ -28,7 +28,7 @@ func init() {
 	opkit.Register(ops.Def{
 		Type: "sequence_pool",
 		Doc: "Makes one row of each sequence of the innermost LoD level, column by column: the mean, the sum, the sum over the square root of " +
-			"the length, the largest element, the last or the first. A sequence without rows gives zeros.",
+			"the length, the largest element, the last or the first. A sequence without rows gives pad_value.",
 		Inputs: []ops.Slot{{Name: "X", Doc: "float [rows, ...] with a LoD"}},
 		Outputs: []ops.Slot{
 			{Name: "Out", Doc: "[sequences, ...], with the LoD levels of X but the innermost"},
@@ -39,7 +39,7 @@ func init() {
 				return fault.New(fault.InvalidArgument, "AVERAGE, SUM, SQRT, MAX, LAST or FIRST")
 			}
 			return nil
-		}}},
+		}}, {Name: "pad_value", Doc: "what a sequence without rows gives", Default: float32(0)}},
 		Infer: inferSequencePool,
 		Cost:  opkit.PerElement(1),
 		Bind:  opkit.BindFloats("X", bindSequencePool[float32], bindSequencePool[float64]),
@@ -86,7 +86,7 @@ func scale(kind string, n int) float64 {
 }
 
 func bindSequencePool[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
-	x, out, kind := batchIn(b, "X"), b.Out("Out"), b.Str("pooltype")
+	x, out, kind, pad := batchIn(b, "X"), b.Out("Out"), b.Str("pooltype"), T(b.Float("pad_value"))
 	_, width := opkit.Matrix(x.value.Dims(), 1)
 	if out == nil {
 		out = b.Scratch(tensor.Of[T](), x.n*width)
@@ -106,21 +106,21 @@ func bindSequencePool[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 				source = row(index.Int32s(), i, width)
 			}
 			pool(row(tensor.Data[T](out), i, width), source, tensor.Data[T](x.value)[int(offsets[i])*width:int(offsets[i+1])*width], kind, width,
-				int(offsets[i]))
+				int(offsets[i]), pad)
 		}
 		return nil
 	}})
 }
 
-// pool makes one row of the rows of one sequence. begin is the number of the first of them.
-func pool[T tensor.Float](out []T, index []int32, rows []T, kind string, width, begin int) {
+// pool makes one row of the rows of one sequence, or of pad if there are none. begin is the number of the first of them.
+func pool[T tensor.Float](out []T, index []int32, rows []T, kind string, width, begin int, pad T) {
 	if kind != largest || len(rows) == 0 {
 		for j := range index {
 			index[j] = -1
 		}
 	}
 	if len(rows) == 0 {
-		clear(out)
+		kernel.Fill(out, pad)
 		return
 	}
 	switch kind {

@@ -224,7 +224,7 @@ func bindErase[T int32 | int64](b *ops.Binding) (ops.Kernel, error) {
 func bindReverse[T tensor.Element](lod, from, to string) opkit.Binder {
 	return func(b *ops.Binding) (ops.Kernel, error) {
 		x, source, target := batchIn(b, lod), b.In(from), b.Out(to)
-		columns := width(source, 1)
+		columns := width(x.value, 1) // a gradient of one element may have the dims []
 		return b.Loops(x.each(func(_, first, end int) {
 			for i := first; i < end; i++ {
 				copy(row(tensor.Data[T](target), first+end-1-i, columns), row(tensor.Data[T](source), i, columns))

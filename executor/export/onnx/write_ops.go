@@ -378,8 +378,8 @@ func batchNorm(c *call) error {
 	if err := c.channelsFirst("data_layout"); err != nil {
 		return err
 	}
-	if !c.Bool("is_test") && !c.Bool("use_global_stats") {
-		return c.refuse("batch_norm of training", "is_test true")
+	if !c.Bool("use_global_stats") && (!c.Bool("is_test") || c.Bool("trainable_statistics")) {
+		return c.refuse("batch_norm by the statistics of its batch", "is_test true, and trainable_statistics false")
 	}
 	return c.last("Y", "BatchNormalization", []string{c.in("X"), c.in("Scale"), c.in("Bias"), c.in("Mean"), c.in("Variance")}, attrFloat("epsilon", c.Float("epsilon")))
 }
