@@ -96,3 +96,28 @@ func TestFormsThatAreReadInParts(t *testing.T) {
 		})
 	}
 }
+
+// The numbers of a tensor that is fed say how large a result is, so each list of them has a plan of its own.
+func TestRepetitionsThatAreFed(t *testing.T) {
+	p := program.New()
+	p.Global().EnsureVar(program.Var{Name: "x", Kind: program.LoDTensor, DType: tensor.Float32, Dims: []int64{-1, 2}})
+	p.Global().EnsureVar(program.Var{Name: "n", Kind: program.LoDTensor, DType: tensor.Int64, Dims: []int64{2}})
+	if err := fluidtext.Append(p.Global(), "repeat_interleave X=x RepeatsTensor=n -> Out=y | dim=1 Repeats=0"); err != nil {
+		t.Fatal(err)
+	}
+	l := executor.New()
+	defer l.Close()
+	for _, c := range []struct {
+		n    []int64
+		want []float32
+	}{{[]int64{1, 2}, []float32{1, 2, 2, 3, 4, 4}}, {[]int64{2, 1}, []float32{1, 1, 2, 3, 3, 4}}, {[]int64{0, 1}, []float32{2, 4}}} {
+		n, err := tensor.FromSlice(c.n, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := l.Run(t.Context(), p, executor.Feed{"x": values(t, []float32{1, 2, 3, 4}, 2, 2), "n": n}, "y")
+		if err != nil || !slices.Equal(out[0].Float32s(), c.want) {
+			t.Errorf("%v: %v, %v, want %v", c.n, out, err, c.want)
+		}
+	}
+}

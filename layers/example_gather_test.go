@@ -17,6 +17,12 @@ func ExampleIndexSelect() {
 	// Output: [2 2] [3 1 6 4]
 }
 
+func ExampleRepeatInterleave() {
+	s := newSketch()
+	s.print(layers.RepeatInterleave(s.numbers("x", 2, 1, 2, 3, 4), 2, 1))
+	// Output: [2 4] [1 1 2 2 3 3 4 4]
+}
+
 func ExampleGatherND() {
 	s := newSketch()
 	index := layers.Concat([]layers.Variable{s.classes("row", 0, 1), s.classes("column", 1, 0)}, 1)
@@ -39,6 +45,13 @@ func ExampleScatter() {
 func ExampleScatterNDAdd() {
 	s := newSketch()
 	s.print(layers.ScatterNDAdd(s.numbers("x", 2, 1, 2, 3, 4), s.classes("i", 1, 1), s.numbers("u", 2, 10, 20, 30, 40)))
+	// Output: [2 2] [1 2 43 64]
+}
+
+func ExampleIndexAdd() {
+	s := newSketch()
+	index := layers.Reshape(s.classes("i", 1, 1), []int64{-1})
+	s.print(layers.IndexAdd(s.numbers("x", 2, 1, 2, 3, 4), index, s.numbers("u", 2, 10, 20, 30, 40), 0))
 	// Output: [2 2] [1 2 43 64]
 }
 

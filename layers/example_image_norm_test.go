@@ -39,6 +39,13 @@ func ExamplePixelShuffle() {
 	// Output: [1 1 2 2] [1 2 3 4]
 }
 
+func ExamplePixelUnshuffle() {
+	s := newSketch()
+	image := layers.Reshape(s.numbers("pixels", 4, 1, 2, 3, 4), []int64{0, 1, 2, 2})
+	s.print(layers.PixelUnshuffle(image, 2))
+	// Output: [1 4 1 1] [1 2 3 4]
+}
+
 func ExampleShuffleChannel() {
 	s := newSketch()
 	image := layers.Reshape(s.numbers("pixels", 6, 1, 2, 3, 4, 5, 6), []int64{0, 6, 1, 1})

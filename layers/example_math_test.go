@@ -180,6 +180,12 @@ func ExampleMax() {
 	// Output: [1 2] [5 9]
 }
 
+func ExampleHeaviside() {
+	s := newSketch()
+	s.print(layers.Heaviside(s.numbers("x", 3, -5, 0, 7), s.numbers("y", 3, 0.5, 0.5, 0.5)))
+	// Output: [1 3] [0 0.5 1]
+}
+
 func ExampleMin() {
 	s := newSketch()
 	s.print(layers.Min(s.numbers("x", 2, 5, 7), s.numbers("y", 2, 2, 9)))

@@ -33,6 +33,12 @@ func ExampleCumSum() {
 	// Output: [1 3] [1 3 6]
 }
 
+func ExampleLogCumSumExp() {
+	s := newSketch()
+	s.print(layers.LogCumSumExp(s.numbers("x", 2, 0, 0)))
+	// Output: [1 2] [0 0.693]
+}
+
 // Twenty numbers in two shards: the second has 10 to 19.
 func ExampleShardIndex() {
 	s := newSketch()
@@ -100,6 +106,13 @@ func ExampleL2Normalize() {
 }
 
 // An image of one row and three columns, and windows of two columns.
+func ExampleFold() {
+	s := newSketch()
+	windows := layers.Reshape(s.numbers("x", 4, 1, 2, 2, 3), []int64{-1, 2, 2})
+	s.print(layers.Fold(windows, 1, 3, 1, 2))
+	// Output: [1 1 1 3] [1 4 3]
+}
+
 func ExampleUnfold() {
 	s := newSketch()
 	s.print(layers.Unfold(layers.Reshape(s.numbers("x", 3, 1, 2, 3), []int64{-1, 1, 1, 3}), 1, 2))

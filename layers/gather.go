@@ -18,6 +18,14 @@ func IndexSelect(x, index Variable, axis int, opts ...Option) Variable {
 	return l.result(l.op("index_select", In{"X": {x}, "Index": {index}}, Attrs{"dim": axis}, "Out"))
 }
 
+// RepeatInterleave repeats each place of an axis of x so many times, the copies one after the other. A negative axis counts from the end.
+//
+// Options: Name. Op: repeat_interleave.
+func RepeatInterleave(x Variable, times, axis int, opts ...Option) Variable {
+	l := start("repeat_interleave", opts, nil, x)
+	return l.result(l.op("repeat_interleave", In{"X": {x}}, Attrs{"Repeats": times, "dim": axis}, "Out"))
+}
+
 // GatherND takes parts of x: the last axis of index has the place of a part, a number for each of the first axes of x.
 //
 // Options: Name. Op: gather_nd.
@@ -48,6 +56,14 @@ func Scatter(x, index, updates Variable, opts ...Option) Variable {
 func ScatterNDAdd(x, index, updates Variable, opts ...Option) Variable {
 	l := start("scatter_nd_add", opts, nil, x, index, updates)
 	return l.result(l.op("scatter_nd_add", In{"X": {x}, "Index": {index}, "Updates": {updates}}, nil, "Out"))
+}
+
+// IndexAdd is x with values added to places of an axis, which a negative number counts from the end. index has one axis, and names the place of each part of values.
+//
+// Options: Name. Op: index_add.
+func IndexAdd(x, index, values Variable, axis int, opts ...Option) Variable {
+	l := start("index_add", opts, nil, x, index, values)
+	return l.result(l.op("index_add", In{"X": {x}, "Index": {index}, "AddValue": {values}}, Attrs{"axis": axis}, "Out"))
 }
 
 // ScatterND is ScatterNDAdd to zeros of the given dims.

@@ -215,6 +215,11 @@ func Div(x, y Variable, opts ...Option) Variable { return elementwise("elementwi
 // Max is the larger of x and y. Options as Add.
 func Max(x, y Variable, opts ...Option) Variable { return elementwise("elementwise_max", x, y, opts) }
 
+// Heaviside is 0 where x is negative, y where x is 0, and else 1. Options as Add.
+func Heaviside(x, y Variable, opts ...Option) Variable {
+	return elementwise("elementwise_heaviside", x, y, opts)
+}
+
 // Min is the smaller of x and y. Options as Add.
 func Min(x, y Variable, opts ...Option) Variable { return elementwise("elementwise_min", x, y, opts) }
 

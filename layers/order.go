@@ -30,6 +30,14 @@ func CumSum(x Variable, opts ...Option) Variable {
 	return l.result(l.op("cumsum", In{"X": {x}}, Attrs{"axis": l.axis}, "Out"))
 }
 
+// LogCumSumExp has the logarithms of the sums of e**x along an axis up to each place.
+//
+// Options: Axis (default: the last), Name. Op: logcumsumexp.
+func LogCumSumExp(x Variable, opts ...Option) Variable {
+	l := start("logcumsumexp", opts, []string{"Axis"}, x)
+	return l.result(l.op("logcumsumexp", In{"X": {x}}, Attrs{"axis": l.axis}, "Out"))
+}
+
 // ShardIndex has the place of each number within a shard: numbers below n are cut into runs of equal length, one for each shard. A number of another shard
 // becomes -1.
 //
@@ -86,4 +94,14 @@ func Unfold(x Variable, height, width int64, opts ...Option) Variable {
 	l := start("unfold", opts, []string{"Stride", "Padding", "Dilation"}, x)
 	attrs := Attrs{"kernel_sizes": []int64{height, width}, "strides": l.stride, "paddings": append(append([]int64{}, l.padding...), l.padding...), "dilations": l.dilation}
 	return l.result(l.op("unfold", In{"X": {x}}, attrs, "Y"))
+}
+
+// Fold makes images of imageHeight x imageWidth of columns that show windows, as Unfold makes them: each element is the sum of what all windows show at its place.
+//
+// Options: Stride, Padding, Dilation, Name. Op: fold.
+func Fold(x Variable, imageHeight, imageWidth, height, width int64, opts ...Option) Variable {
+	l := start("fold", opts, []string{"Stride", "Padding", "Dilation"}, x)
+	attrs := Attrs{"output_sizes": []int64{imageHeight, imageWidth}, "kernel_sizes": []int64{height, width}, "strides": l.stride,
+		"paddings": append(append([]int64{}, l.padding...), l.padding...), "dilations": l.dilation}
+	return l.result(l.op("fold", In{"X": {x}}, attrs, "Y"))
 }

@@ -4,13 +4,24 @@ package layers
 //
 // Options: ChannelsLast, Name. Op: pixel_shuffle.
 func PixelShuffle(x Variable, factor int, opts ...Option) Variable {
-	l := start("pixel_shuffle", opts, []string{"ChannelsLast"}, x)
+	return scalePixels("pixel_shuffle", "upscale_factor", x, factor, opts)
+}
+
+// PixelUnshuffle is PixelShuffle backwards: it makes images [batch, channels·factor², height/factor, width/factor] out of images [batch, channels, height, width].
+//
+// Options: ChannelsLast, Name. Op: pixel_unshuffle.
+func PixelUnshuffle(x Variable, factor int, opts ...Option) Variable {
+	return scalePixels("pixel_unshuffle", "downscale_factor", x, factor, opts)
+}
+
+func scalePixels(opType, attr string, x Variable, factor int, opts []Option) Variable {
+	l := start(opType, opts, []string{"ChannelsLast"}, x)
 	l.image(x)
-	attrs := Attrs{"upscale_factor": factor}
+	attrs := Attrs{attr: factor}
 	if l.channelsLast {
 		attrs["data_format"] = "NHWC"
 	}
-	return l.result(l.op("pixel_shuffle", In{"X": {x}}, attrs, "Out"))
+	return l.result(l.op(opType, In{"X": {x}}, attrs, "Out"))
 }
 
 // ShuffleChannel exchanges channels of images [batch, channels, height, width] between groups, so that a convolution in groups sees channels of all groups before it.

@@ -54,7 +54,7 @@ func dtypeOf(op *Op, attr string) (tensor.DType, bool) {
 // inRange are ops whose results lie in the type of their inputs: they move, choose or compare elements, or read them.
 var inRange = []string{"feed", "fetch", "read", "load", "load_combine", WrapOp, "assign", "share_data", "print", "concat", "stack", "unstack", "unbind", "split", "slice", "strided_slice", "set_value",
 	"crop", "crop_tensor", "reshape", "reshape2", "squeeze", "squeeze2", "unsqueeze", "unsqueeze2", "flatten", "flatten2", "flatten_contiguous_range", "transpose", "transpose2", "expand",
-	"expand_v2", "expand_as", "expand_as_v2", "tile", "flip", "reverse", "roll", "gather", "gather_nd", "index_select", "index_sample", "take_along_axis", "masked_select", "where",
+	"expand_v2", "expand_as", "expand_as_v2", "tile", "repeat_interleave", "flip", "reverse", "roll", "gather", "gather_nd", "index_select", "index_sample", "take_along_axis", "masked_select", "where",
 	"top_k", "top_k_v2", "argsort", "elementwise_max", "elementwise_min", "reduce_max", "reduce_min", "bitwise_and", "bitwise_or", "bitwise_xor", "lookup_table", "lookup_table_v2",
 	"fill_zeros_like", "fill_zeros_like2", "lod_reset", "sequence_expand", "sequence_slice", "sequence_concat", "sequence_reshape", "sequence_mask", "one_hot", "one_hot_v2",
 	"read_from_array", "array_to_lod_tensor", "shrink_rnn_memory", "reorder_lod_tensor_by_rank", "split_lod_tensor", "merge_lod_tensor", "select_input", "select_output", "random_crop"}

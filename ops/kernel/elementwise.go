@@ -428,3 +428,34 @@ func sumProductOverBroadcast[T tensor.Float](dy, g, x []T, pre, n, post int) {
 		}
 	}
 }
+
+// Heaviside computes out = 0 where x < 0, y where x is 0, and else 1, broadcast as [pre, n, post].
+func Heaviside[T Number](out, x, y []T, pre, n, post int) {
+	eachPair(out, x, y, pre, n, post, func(x, y T) T {
+		switch {
+		case x < 0:
+			return 0
+		case x == 0:
+			return y
+		}
+		return 1
+	})
+}
+
+// HeavisideGrad sends dout to y where x is 0; x has no gradient. It reads x.
+func HeavisideGrad[T tensor.Float](dx, dy, x, y, out, dout []T, pre, n, post int) {
+	clear(dy)
+	clear(dx)
+	if dy == nil {
+		return
+	}
+	for p := range pre {
+		for i := range n {
+			for at := (p*n + i) * post; at < (p*n+i+1)*post; at++ {
+				if x[at] == 0 {
+					dy[i] += dout[at]
+				}
+			}
+		}
+	}
+}

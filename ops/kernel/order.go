@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"github.com/edl-go/edl/tensor"
@@ -90,6 +91,81 @@ func CumSum[T Number](out, x []T, extent, post int, exclusive, reverse bool, fro
 			}
 		}
 	}
+}
+
+// LogCumSumExp writes the logarithms of the sums of e**x of each lane up to each place: with exclusive without the element there, with reverse from the end. Where nothing
+// is summed it writes lowest. It does not overflow where the result does not. out may not be x.
+func LogCumSumExp[T tensor.Float](out, x []T, extent, post int, exclusive, reverse bool, lowest T, from, to int) {
+	for p := from; p < to; p++ {
+		for q := range post {
+			most, sum := math.Inf(-1), 0.0 // the sum is sum*e**most
+			at, step := p*extent*post+q, post
+			if reverse {
+				at, step = at+(extent-1)*post, -post
+			}
+			for i := range extent {
+				if exclusive {
+					if out[at] = lowest; i > 0 {
+						out[at] = T(most + math.Log(sum))
+					}
+				}
+				switch v := float64(x[at]); {
+				case v == most:
+					sum++
+				case v > most:
+					sum, most = sum*math.Exp(most-v)+1, v
+				case v < most:
+					sum += math.Exp(v - most)
+				default:
+					most = math.NaN()
+				}
+				if !exclusive {
+					out[at] = T(most + math.Log(sum))
+				}
+				at += step
+			}
+		}
+	}
+}
+
+// LogCumSumExpGrad computes dx[i], the sum of dout[j]*e**(x[i] - out[j]) over the places j whose sums have x[i].
+func LogCumSumExpGrad[T tensor.Float](dx, x, out, dout []T, extent, post int, exclusive, reverse bool, from, to int) {
+	for p := from; p < to; p++ {
+		for q := range post {
+			sum, least := 0.0, 0.0 // the sum over the places behind is sum*e**-least; results do not fall along a lane, so no power is above 1
+			at, step := p*extent*post+q, -post
+			if reverse {
+				step = post
+			} else {
+				at += (extent - 1) * post
+			}
+			for i := range extent {
+				if exclusive {
+					dx[at] = 0
+					if i > 0 {
+						dx[at] = T(sum * power(float64(x[at]), least))
+					}
+				}
+				here := float64(out[at])
+				if i > 0 {
+					sum *= power(here, least)
+				}
+				sum, least = sum+float64(dout[at]), here
+				if !exclusive {
+					dx[at] = T(sum * power(float64(x[at]), least))
+				}
+				at += step
+			}
+		}
+	}
+}
+
+// power returns e**(a - b), also for infinities that are equal.
+func power(a, b float64) float64 {
+	if a == b {
+		return 1
+	}
+	return math.Exp(a - b)
 }
 
 // TopPlaces writes the places of the largest values, the largest first and of equal ones the first, and -1 where there are fewer values than places. NaN is larger than

@@ -17,6 +17,13 @@ func binary(op, name string, axis int32, x, y, want *tensor.Tensor) Case {
 	return c
 }
 
+// heaviside has an X of which some elements are 0, where the step leaves no difference to measure.
+func heaviside(name string, x, y, want *tensor.Tensor) Case {
+	c := binary("heaviside", name, -1, x, y, want)
+	c.Constant = []string{"X"}
+	return c
+}
+
 var arithmeticCases = []Case{
 	binary("add", "", -1, Floats(dims{3}, 1, 2, 3), Floats(dims{3}, 10, 20, 30), Floats(dims{3}, 11, 22, 33)),
 	binary("sub", "", -1, Floats(dims{3}, 1, 2, 3), Floats(dims{3}, 10, 20, 30), Floats(dims{3}, -9, -18, -27)),
@@ -32,6 +39,11 @@ var arithmeticCases = []Case{
 	binary("mul", "truth", -1, Bools(dims{2, 2}, true, true, false, true), Bools(dims{2}, true, false), Bools(dims{2, 2}, true, false, false, false)),
 	binary("pow", "int64", -1, Ints(dims{6}, 3, -2, 2, -1, 1, 0), Ints(dims{6}, 4, 3, -1, -3, -2, 0), Ints(dims{6}, 81, -8, 0, -1, 1, 1)),
 	binary("pow", "int32", -1, Int32s(dims{2}, 3, 5), Int32s(dims{1}, 2), Int32s(dims{2}, 9, 25)),
+	heaviside("", Floats(dims{4}, -2, 0, 3, 0), Floats(dims{4}, 5, 6, 7, 8), Floats(dims{4}, 0, 6, 1, 8)),
+	heaviside("one element", Floats(dims{2, 2}, 0, 0, 3, 0), Floats(dims{1}, 0.5), Floats(dims{2, 2}, 0.5, 0.5, 1, 0.5)),
+	heaviside("mutual", Floats(dims{2, 1}, 0, 1), Floats(dims{1, 2}, 3, 4), Floats(dims{2, 2}, 3, 4, 1, 1)),
+	binary("heaviside", "of X", -1, Floats(dims{2}, -1, 2), Floats(dims{2}, 3, 4), Floats(dims{2}, 0, 1)),
+	binary("heaviside", "int64", -1, Ints(dims{3}, -2, 0, 3), Ints(dims{1}, 7), Ints(dims{3}, 0, 7, 1)),
 	binary("max", "int32", -1, Int32s(dims{2}, 7, -7), Int32s(dims{1}, 2), Int32s(dims{2}, 7, 2)),
 }
 

@@ -33,6 +33,10 @@ var gatherCases = []Case{
 	scattered("scatter", "sums", attrs{"overwrite": false}, six, Int32s(dims{3, 1}, 2, 0, 2), Floats(dims{3, 2}, 10, 20, 30, 40, 50, 60),
 		Floats(dims{3, 2}, 30, 40, 3, 4, 60, 80)),
 	scattered("scatter", "int64", nil, Ints(dims{2}, 1, 2), Ints(dims{2}, 1, 1), Ints(dims{2}, 7, 8), Ints(dims{2}, 1, 8)),
+	added("", nil, six, Ints(dims{3}, 2, 0, 2), Floats(dims{3, 2}, 10, 20, 30, 40, 50, 60), Floats(dims{3, 2}, 31, 42, 3, 4, 65, 86)),
+	added("columns", attrs{"axis": int32(-1)}, six, Int32s(dims{2}, 1, 1), Floats(dims{3, 2}, 10, 20, 30, 40, 50, 60), Floats(dims{3, 2}, 1, 32, 3, 74, 5, 116)),
+	added("whole numbers", nil, Ints(dims{2}, 1, 2), Ints(dims{1}, 1), Ints(dims{1}, 5), Ints(dims{2}, 1, 7)),
+	added("a middle axis", attrs{"axis": int32(1)}, Spread(2, 2, 3, 2), Ints(dims{2}, 2, 0), Spread(3, 2, 2, 2), nil),
 	scattered("scatter_nd_add", "elements", nil, six, Ints(dims{3, 2}, 0, 0, 2, 1, 0, 0), Floats(dims{3}, 10, 20, 30), Floats(dims{3, 2}, 41, 2, 3, 4, 5, 26)),
 	scattered("scatter_nd_add", "rows", nil, six, Int32s(dims{2, 1}, 1, -2), Floats(dims{2, 2}, 10, 20, 30, 40), Floats(dims{3, 2}, 1, 2, 43, 64, 5, 6)),
 	{Type: "where", Inputs: slots{"Condition": One(Bools(dims{3}, true, false, true)), "X": One(Floats(dims{3}, 1, 2, 3)), "Y": One(Floats(dims{3}, 4, 5, 6))},
@@ -54,6 +58,15 @@ func scattered(op, name string, a attrs, x, index, updates, want *tensor.Tensor)
 	return Case{Type: op, Name: name, Attrs: a, Inputs: slots{"X": One(x), slot: One(index), "Updates": One(updates)}, Want: slots{"Out": One(want)}}
 }
 
+// added applies index_add.
+func added(name string, a attrs, x, index, values, want *tensor.Tensor) Case {
+	c := Case{Type: "index_add", Name: name, Attrs: a, Inputs: slots{"X": One(x), "Index": One(index), "AddValue": One(values)}}
+	if want != nil {
+		c.Want = slots{"Out": One(want)}
+	}
+	return c
+}
+
 // threeByTwo returns rows of two of the tensor Spread(2, 2, 3, 2) by their numbers.
 func threeByTwo(rows ...int) (values []float64) {
 	all := Spread(2, 2, 3, 2).Float64s()
@@ -71,6 +84,8 @@ func TestGathersNameTheIndexThatIsWrong(t *testing.T) {
 		chosen("gather_nd", "negative", nil, six, Ints(dims{1, 2}, -4, 0), six),
 		chosen("index_sample", "beyond", nil, six, Ints(dims{3, 1}, 0, 1, 2), six),
 		scattered("scatter", "beyond", nil, six, Ints(dims{1}, 3), Floats(dims{1, 2}, 1, 2), six),
+		added("beyond", nil, six, Ints(dims{1}, 3), Floats(dims{1, 2}, 1, 2), nil),
+		added("negative", nil, six, Ints(dims{1}, -1), Floats(dims{1, 2}, 1, 2), nil),
 		scattered("scatter_nd_add", "beyond", nil, six, Ints(dims{1, 1}, 3), Floats(dims{1, 2}, 1, 2), six),
 		{Type: "multiplex", Inputs: slots{"Ids": One(Ints(dims{3, 1}, 0, 1, 0)), "X": One(six)}},
 	} {

@@ -2,6 +2,7 @@ package math
 
 import (
 	"context"
+	"math"
 	"slices"
 
 	"github.com/edl-go/edl/fault"
@@ -257,6 +258,32 @@ func init() {
 		Doc: "dX[i] = dOut[i] + dOut[i+1] + ..., which is cumsum of dOut in the other direction.", Inputs: []string{"X"}, Wrt: []string{"X"}, Cost: opkit.PerElement(1),
 		Bind: opkit.BindFloats("Out@GRAD", bindCumSum[float32]("Out@GRAD", "X@GRAD"), bindCumSum[float64]("Out@GRAD", "X@GRAD")),
 	})
+	opkit.Register(ops.Def{
+		Type:    "logcumsumexp",
+		Doc:     "The logarithm of sums of exponentials along an axis up to each place: Out[i] = log(exp(X[0]) + ... + exp(X[i])), without an overflow on the way.",
+		Inputs:  in("X", "float, rank 1 or more"),
+		Outputs: out("Out", "of the shape and type of X; rank 1 with flatten"),
+		Attrs: []ops.Attr{laneAxis, flatten, {Name: "exclusive", Doc: "whether the element at a place does not count there; where none counts, Out is the lowest number that is finite", Default: false},
+			{Name: "reverse", Doc: "whether the sums run from the end", Default: false}},
+		Infer: func(s *ops.Shapes) error {
+			if err := s.IsFloat("X"); err != nil {
+				return err
+			}
+			if s.Bool("flatten") {
+				s.Set("Out", s.In("X").DType, ops.Product(s.In("X").Dims))
+				return nil
+			}
+			s.Like("Out", "X")
+			_, err := isNumbers(s)
+			return err
+		},
+		Cost:      opkit.PerElement(20),
+		Bind:      opkit.BindFloats("X", bindLogCumSumExp[float32](-math.MaxFloat32), bindLogCumSumExp[float64](-math.MaxFloat64)),
+		MixesRows: mixesLanes,
+	}, opkit.Gradient{
+		Doc: "dX[i] = dOut[i]*exp(X[i] - Out[i]) + dOut[i+1]*exp(X[i] - Out[i+1]) + ...", Inputs: []string{"X"}, Outputs: []string{"Out"}, Wrt: []string{"X"}, Cost: opkit.PerElement(20),
+		Bind: opkit.BindFloats("X", bindLogCumSumExpGrad[float32], bindLogCumSumExpGrad[float64]),
+	})
 	ops.Register(ops.Def{
 		Type: "shard_index",
 		Doc: "Numbers within a shard: index_num numbers are cut into nshards runs of equal length, and Out is the place of X within run shard_id, or ignore_value " +
@@ -295,6 +322,26 @@ func bindCumSum[T kernel.Number](fromSlot, toSlot string) opkit.Binder {
 			return nil
 		}})
 	}
+}
+
+func bindLogCumSumExp[T tensor.Float](lowest T) opkit.Binder {
+	return func(b *ops.Binding) (ops.Kernel, error) {
+		x, to, exclusive, reverse := b.In("X"), b.Out("Out"), b.Bool("exclusive"), b.Bool("reverse")
+		l := lanesAlong(x.Dims(), b.Int("axis"), b.Bool("flatten"))
+		return b.Loops(ops.Loop{N: l.pre, Reads: []string{"X"}, Run: func(_, from, till int) error {
+			kernel.LogCumSumExp(tensor.Data[T](to), tensor.Data[T](x), l.extent, l.post, exclusive, reverse, lowest, from, till)
+			return nil
+		}})
+	}
+}
+
+func bindLogCumSumExpGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
+	x, made, dout, dx, exclusive, reverse := b.In("X"), b.In("Out"), b.In("Out@GRAD"), b.Out("X@GRAD"), b.Bool("exclusive"), b.Bool("reverse")
+	l := lanesAlong(x.Dims(), b.Int("axis"), b.Bool("flatten"))
+	return b.Loops(ops.Loop{N: l.pre, Reads: []string{"X", "Out", "Out@GRAD"}, Run: func(_, from, till int) error {
+		kernel.LogCumSumExpGrad(tensor.Data[T](dx), tensor.Data[T](x), tensor.Data[T](made), tensor.Data[T](dout), l.extent, l.post, exclusive, reverse, from, till)
+		return nil
+	}})
 }
 
 func bindShard[T kernel.Index](b *ops.Binding) (ops.Kernel, error) {

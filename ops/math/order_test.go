@@ -1,6 +1,7 @@
 package math_test
 
 import (
+	"math"
 	"testing"
 
 	"github.com/edl-go/edl/fault"
@@ -12,6 +13,8 @@ import (
 func along(op, name string, a attrs, x *tensor.Tensor, want slots) Case {
 	return Case{Type: op, Name: name, Attrs: a, Inputs: slots{"X": One(x)}, Want: want}
 }
+
+func ln(x float64) float64 { return math.Log(x) }
 
 var mixed = Floats(dims{2, 3}, 3, 1, 2, 4, 6, 5)
 
@@ -31,6 +34,14 @@ var orderCases = []Case{
 	along("cumsum", "reverse and exclusive", attrs{"axis": int32(0), "reverse": true, "exclusive": true}, six, slots{"Out": One(Floats(dims{3, 2}, 8, 10, 5, 6, 0, 0))}),
 	along("cumsum", "exclusive", attrs{"axis": int32(0), "exclusive": true}, Ints(dims{3}, 1, 2, 3), slots{"Out": One(Ints(dims{3}, 0, 1, 3))}),
 	along("cumsum", "flattened", attrs{"flatten": true}, six, slots{"Out": One(Floats(dims{6}, 1, 3, 6, 10, 15, 21))}),
+	along("logcumsumexp", "", nil, Floats(dims{2, 2}, 0, 0, ln(2), ln(6)), slots{"Out": One(Floats(dims{2, 2}, 0, ln(2), ln(2), ln(8)))}),
+	along("logcumsumexp", "large", nil, Floats(dims{3}, 1000, 1000, -1000), slots{"Out": One(Floats(dims{3}, 1000, 1000+ln(2), 1000+ln(2)))}),
+	along("logcumsumexp", "falling", nil, Floats(dims{2}, -800, -800-ln(3)), slots{"Out": One(Floats(dims{2}, -800, -800+ln(4)-ln(3)))}),
+	// The lowest number leaves no differences to measure; a test of the kernel has the gradient.
+	{Type: "logcumsumexp", Name: "reverse and exclusive", Attrs: attrs{"axis": int32(0), "reverse": true, "exclusive": true}, Inputs: slots{"X": One(Floats(dims{3}, 5, ln(2), ln(3)))},
+		Want: slots{"Out": One(Floats(dims{3}, ln(5), ln(3), -math.MaxFloat64))}, NoDifferences: true, NoFloat32: true},
+	along("logcumsumexp", "flattened", attrs{"flatten": true}, Floats(dims{2, 1}, ln(2), ln(2)), slots{"Out": One(Floats(dims{2}, ln(2), ln(4)))}),
+	along("logcumsumexp", "a middle axis", attrs{"axis": int32(1), "reverse": true}, Spread(1, 2, 3, 2), nil),
 	along("shard_index", "", attrs{"index_num": int32(20), "nshards": int32(2), "shard_id": int32(1)}, Ints(dims{3, 1}, 1, 12, 19), slots{"Out": One(Ints(dims{3, 1}, -1, 2, 9))}),
 }
 

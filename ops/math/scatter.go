@@ -138,3 +138,64 @@ func baseLoop[T tensor.Float](p *kernel.GatherPlan, mode kernel.ScatterMode, dx,
 		return nil
 	}}
 }
+
+func init() {
+	opkit.Register(ops.Def{
+		Type: "index_add",
+		Doc:  "Adds parts to places of an axis of X: Out = X, and for the first axis Out[Index[i]] += AddValue[i]. Several parts of a place are added one after the other.",
+		Inputs: []ops.Slot{{Name: "X", Doc: "numbers, rank 1 or more"}, {Name: "Index", Doc: "int32 or int64 [N], places of the axis"},
+			{Name: "AddValue", Doc: "of the type of X and its dims, but N along the axis"}},
+		Outputs: out("Out", "of the shape and type of X"),
+		Attrs:   []ops.Attr{{Name: "axis", Doc: "the axis; negative counts from the end", Default: int32(0)}},
+		Infer: func(s *ops.Shapes) error {
+			axis, err := isNumbers(s)
+			if err != nil {
+				return err
+			}
+			if err := s.Rank("Index", 1); err != nil {
+				return err
+			}
+			want := slices.Clone(s.In("X").Dims)
+			want[axis] = s.In("Index").Dims[0]
+			if !ops.Compatible(s.In("AddValue").Dims, want) {
+				return s.Errorf("AddValue", "dims %v", want)
+			}
+			if err := isIndex(s, "Index"); err != nil {
+				return err
+			}
+			s.Like("Out", "X")
+			return s.SameType("X", "AddValue")
+		},
+		MixesRows: func(s *ops.Shapes, divided func(string) bool) bool {
+			return opkit.MixesAlong("X", "axis")(s, divided) || divided("Index") || divided("X") != divided("AddValue")
+		},
+		Cost: opkit.PerElement(1),
+		Bind: opkit.BindNumbers("X", bindIndexAdd[float32], bindIndexAdd[float64], bindIndexAdd[int32], bindIndexAdd[int64]),
+	}, opkit.Gradient{
+		Doc: "dX = dOut, and dAddValue = dOut at the places of Index.", Inputs: []string{"Index", "AddValue"}, Wrt: []string{"X", "AddValue"},
+		StandIn: map[string]string{"X": "Out@GRAD"}, Cost: opkit.PerElement(1),
+		Bind: opkit.BindFloats("Out@GRAD", bindIndexAddGrad[float32], bindIndexAddGrad[float64]),
+	})
+}
+
+func bindIndexAdd[T kernel.Number](b *ops.Binding) (ops.Kernel, error) {
+	x, to := b.In("X"), b.Out("Out")
+	return b.Loops(scatterLoop[T](b, planAlong("axis")(b, x.Dims(), b.In("Index").Dims()), kernel.ScatterAdd, "Index", to, x, b.In("AddValue"), "Out"))
+}
+
+func bindIndexAddGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
+	dout, index, dx, dv := b.In("Out@GRAD"), b.In("Index"), b.Out("X@GRAD"), b.Out("AddValue@GRAD")
+	var loops []ops.Loop
+	if dx != nil {
+		loops = append(loops, copyLoop[T]("Out@GRAD", "X@GRAD", dout, dx))
+	}
+	if dv != nil {
+		p, run := planAlong("axis")(b, dout.Dims(), index.Dims()), gatherRows[T, int64]
+		if index.DType() == tensor.Int32 {
+			run = gatherRows[T, int32]
+		}
+		loops = append(loops, ops.Loop{N: p.Pre * p.N, Reads: []string{"Out@GRAD", "Index"}, Whole: []string{"Out@GRAD", "Index"}, Writes: []string{"AddValue@GRAD"},
+			Run: func(_, from, till int) error { return run(b.Op(), p, dv, dout, index, from, till) }})
+	}
+	return b.Loops(loops...)
+}

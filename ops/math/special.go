@@ -33,6 +33,10 @@ func init() {
 		bindElementwise(kernel.FMin[float32]), bindElementwise(kernel.FMin[float64]), bindElementwise(kernel.FMin[int32]), bindElementwise(kernel.FMin[int64]))),
 		elementwiseGradient("dOut goes to dX where X <= Y or Y is NaN, else to dY.", []string{"X", "Y"}, nil,
 			bindElementwiseGrad(false, kernel.FMinGrad[float32], nil), bindElementwiseGrad(false, kernel.FMinGrad[float64], nil)))
+	opkit.Register(elementwise("elementwise_heaviside", "0 where X < 0, Y where X is 0, and else 1", opkit.BindNumbers("X",
+		bindElementwise(kernel.Heaviside[float32]), bindElementwise(kernel.Heaviside[float64]), bindElementwise(kernel.Heaviside[int32]), bindElementwise(kernel.Heaviside[int64]))),
+		elementwiseGradient("dX = 0, dY = dOut where X is 0, summed over the axes that Y does not have.", []string{"X", "Y"}, nil,
+			bindElementwiseGrad(false, kernel.HeavisideGrad[float32], nil), bindElementwiseGrad(false, kernel.HeavisideGrad[float64], nil)))
 	opkit.Register(ops.Def{
 		Type:      "i0",
 		Doc:       "Applies the modified Bessel function of the first kind of order 0 to each element.",

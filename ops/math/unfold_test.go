@@ -20,6 +20,26 @@ var unfoldCases = []Case{
 		Inputs: slots{"X": One(Floats(dims{1, 1, 1, 3}, 1, 2, 3))}, Want: slots{"Y": One(Floats(dims{1, 2, 2}, 0, 2, 1, 3))}},
 	{Type: "unfold", Name: "all numbers", Attrs: attrs{"kernel_sizes": []int32{2, 3}, "paddings": []int32{1, 0, 2, 1}, "strides": []int32{2, 1}, "dilations": []int32{2, 1}},
 		Inputs: slots{"X": One(Spread(1, 2, 3, 4, 5))}},
+	{Type: "fold", Attrs: attrs{"kernel_sizes": []int32{2, 2}, "output_sizes": []int32{2, 3}}, Inputs: slots{"X": One(Floats(dims{1, 4, 2}, 1, 2, 20, 3, 4, 5, 50, 6))},
+		Want: slots{"Y": One(Floats(dims{1, 1, 2, 3}, 1, 22, 3, 4, 55, 6))}},
+	{Type: "fold", Name: "all numbers", Attrs: attrs{"output_sizes": []int32{4, 5}, "kernel_sizes": []int32{2, 3}, "paddings": []int32{1, 0, 2, 1}, "strides": []int32{2, 1}, "dilations": []int32{2, 1}},
+		Inputs: slots{"X": One(Spread(1, 2, 18, 12))}},
+}
+
+func TestFoldRefusesColumnsThatNoWindowsMake(t *testing.T) {
+	for _, c := range []struct {
+		a    attrs
+		kind fault.Kind
+	}{
+		{attrs{"kernel_sizes": []int32{1, 2}, "output_sizes": []int32{1, 4}}, fault.ShapeMismatch},
+		{attrs{"kernel_sizes": []int32{1, 4}, "output_sizes": []int32{1, 5}}, fault.ShapeMismatch},
+		{attrs{"kernel_sizes": []int32{1, 2}, "output_sizes": []int32{3}}, fault.InvalidArgument},
+		{attrs{"kernel_sizes": []int32{1, 2}, "output_sizes": []int32{1, 0}}, fault.InvalidArgument},
+	} {
+		if err := Golden(Case{Type: "fold", Attrs: c.a, Inputs: slots{"X": One(Spread(1, 1, 2, 2))}}); fault.KindOf(err) != c.kind {
+			t.Errorf("%v: %v, want %v", c.a, err, c.kind)
+		}
+	}
 }
 
 func TestUnfoldRefusesWindowsThatDoNotFit(t *testing.T) {

@@ -53,6 +53,33 @@ func init() {
 	}.register()
 
 	rearrangement{
+		name: "pixel_unshuffle",
+		doc: "Makes smaller images of more channels, as pixel_shuffle does backwards: with r = downscale_factor, pixel (y, x) of channel c*r*r + i*r + j is " +
+			"pixel (y*r + i, x*r + j) of channel c of X.",
+		outDoc: "[N, C*r*r, H/r, W/r], laid out as X",
+		attrs:  []ops.Attr{{Name: "downscale_factor", Doc: "how much smaller images become, at least 1; it divides H and W", Default: int32(1)}, dataFormatAttr("data_format")},
+		out: func(s *ops.Shapes, x []int64) ([]int64, error) {
+			if err := checkLayout(s, "data_format"); err != nil {
+				return nil, err
+			}
+			r, last := s.Int("downscale_factor"), channelsLast(s, "data_format")
+			x = firstly(x, last)
+			if r < 1 || r > mostWindow || x[2] >= 0 && x[2]%r != 0 || x[3] >= 0 && x[3]%r != 0 {
+				return nil, opkit.BadAttr(s, "downscale_factor", "a number that divides the height %d and the width %d", x[2], x[3])
+			}
+			return lastly([]int64{x[0], times(x[1], r*r), over(x[2], r), over(x[3], r)}, last), nil
+		},
+		view: func(a rearrangedAttrs, x []int64) (dims, order []int) {
+			r := int(a.Int("downscale_factor"))
+			n, c, h, w := extents(firstly(x, channelsLast(a, "data_format")))
+			if channelsLast(a, "data_format") {
+				return []int{n, h / r, r, w / r, r, c}, []int{0, 1, 3, 5, 2, 4}
+			}
+			return []int{n, c, h / r, r, w / r, r}, []int{0, 1, 3, 5, 2, 4}
+		},
+	}.register()
+
+	rearrangement{
 		name: "shuffle_channel",
 		doc: "Exchanges channels between groups (Zhang et al. 2018): channel i*group + g of Out is channel g*(C/group) + i of X, so that each group of the " +
 			"next convolution sees all groups of the one before.",

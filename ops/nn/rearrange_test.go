@@ -31,6 +31,10 @@ var rearrangeCases = []Case{
 	moved("pixel_shuffle", "channels last", attrs{"upscale_factor": int32(2), "data_format": "NHWC"}, Floats(dims{1, 1, 2, 4}, 1, 10, 3, 30, 2, 20, 4, 40),
 		Floats(dims{1, 2, 4, 1}, 1, 10, 2, 20, 3, 30, 4, 40)),
 	moved("pixel_shuffle", "several", attrs{"upscale_factor": int32(2)}, Spread(3, 2, 8, 2, 3), nil),
+	moved("pixel_unshuffle", "", attrs{"downscale_factor": int32(2)}, Floats(dims{1, 1, 2, 4}, 1, 10, 2, 20, 3, 30, 4, 40), Floats(dims{1, 4, 1, 2}, 1, 2, 10, 20, 3, 4, 30, 40)),
+	moved("pixel_unshuffle", "channels last", attrs{"downscale_factor": int32(2), "data_format": "NHWC"}, Floats(dims{1, 2, 4, 1}, 1, 10, 2, 20, 3, 30, 4, 40),
+		Floats(dims{1, 1, 2, 4}, 1, 10, 3, 30, 2, 20, 4, 40)),
+	moved("pixel_unshuffle", "several", attrs{"downscale_factor": int32(2)}, Spread(3, 2, 2, 4, 6), nil),
 	moved("shuffle_channel", "", attrs{"group": int32(2)}, Floats(dims{1, 6, 1, 1}, 1, 2, 3, 4, 5, 6), Floats(dims{1, 6, 1, 1}, 1, 4, 2, 5, 3, 6)),
 	moved("shuffle_channel", "images", attrs{"group": int32(3)}, Spread(1, 2, 6, 2, 1), nil),
 	// The four channels are the corners of each block of a larger image of 4 x 4, which is then read as 16 channels of one pixel.
@@ -46,6 +50,7 @@ func TestRearrangementsThatDoNotFit(t *testing.T) {
 	for _, c := range []Case{
 		moved("pixel_shuffle", "channels", attrs{"upscale_factor": int32(2)}, counted(1, 6, 1, 1), nil),
 		moved("pixel_shuffle", "factor", attrs{"upscale_factor": int32(0)}, counted(1, 4, 1, 1), nil),
+		moved("pixel_unshuffle", "width", attrs{"downscale_factor": int32(2)}, counted(1, 1, 2, 3), nil),
 		moved("shuffle_channel", "groups", attrs{"group": int32(4)}, counted(1, 6, 1, 1), nil),
 		moved("space_to_depth", "height", nil, counted(1, 4, 3, 2), nil),
 		moved("temporal_shift", "frames", attrs{"seg_num": int32(2)}, counted(3, 4, 1, 1), nil),
