@@ -78,6 +78,20 @@ func ExampleMaskedSelect() {
 	// Output: [2] [1 2]
 }
 
+func ExampleSegmentPool() {
+	s := newSketch()
+	ids := layers.Reshape(s.classes("ids", 0, 0, 2), []int64{-1})
+	s.print(layers.SegmentPool(layers.Reshape(s.numbers("x", 3, 1, 5, 2), []int64{-1, 1}), ids, "MEAN"))
+	// Output: [3 1] [3 0 2]
+}
+
+func ExampleKeepBoxes() {
+	s := newSketch()
+	boxes := layers.Reshape(s.numbers("boxes", 12, 0, 0, 4, 4, 0, 0, 4, 3, 6, 6, 8, 8), []int64{-1, 4})
+	s.print(layers.KeepBoxes(boxes, 0.5))
+	// Output: [2] [0 2]
+}
+
 func ExampleUnique() {
 	s := newSketch()
 	s.print(layers.Unique(layers.Reshape(s.classes("x", 2, 3, 3, 1), []int64{-1})))

@@ -19,6 +19,23 @@ func MaskedSelect(x, mask Variable, opts ...Option) Variable {
 	return l.result(l.op("masked_select", In{"X": {x}, "Mask": {mask}}, nil, "Y"))
 }
 
+// SegmentPool makes one row of all rows of x with the same number of ids, whole numbers [rows] in ascending order from 0: their "SUM", "MEAN", "MAX" or "MIN". A number
+// that no row has gives zeros.
+//
+// Options: Name. Op: segment_pool.
+func SegmentPool(x, ids Variable, kind string, opts ...Option) Variable {
+	l := start("segment_pool", opts, nil, x, ids)
+	return l.result(l.multi("segment_pool", In{"X": {x}, "SegmentIds": {ids}}, Attrs{"pooltype": kind}, "Out", "SummedIds")[0])
+}
+
+// KeepBoxes has the rows of the boxes [rows, 4] that stay when each that overlaps a better one by more than most is dropped. The best box is the first one.
+//
+// Options: Name. Op: nms.
+func KeepBoxes(boxes Variable, most float64, opts ...Option) Variable {
+	l := start("keep_boxes", opts, nil, boxes)
+	return l.result(l.op("nms", In{"Boxes": {boxes}}, Attrs{"iou_threshold": most}, "KeepBoxesIdxs"))
+}
+
 // Unique has the different elements of x, which has one axis, in the order in which they first occur. index says of each element of x which of them it is.
 //
 // Options: Name (of values). Op: unique.
