@@ -23,6 +23,7 @@ type submitFlags struct {
 	start   startFlags
 	startup startupFlag
 	batch   batchFlag
+	tables  tableData
 	output  *choice
 	cluster resourceFlagsOfSubmit
 }
@@ -50,6 +51,7 @@ without this command. "edl attach" follows its steps, and "edl jobs", "edl why" 
 	flags.BoolVar(&f.start.initial, "init", false, "evaluate with initial parameters, which nothing has trained")
 	f.startup.add(cmd)
 	f.batch.add(cmd)
+	f.tables.add(cmd)
 	f.cluster.add(cmd)
 	f.output = outputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -81,6 +83,9 @@ func submitJob(cmd *cobra.Command, c *console, f *submitFlags, args []string) (e
 	if err := f.batch.give(cmd.Flags(), spec, p); err != nil {
 		return err
 	}
+	if err := f.tables.give(ctx, c, spec.Data, path, p); err != nil {
+		return err
+	}
 	if spec.Params == "" {
 		spec.Params = params
 	}
@@ -99,7 +104,7 @@ func submitJob(cmd *cobra.Command, c *console, f *submitFlags, args []string) (e
 	defer closeExecutor(e, &err)
 	j, err := e.Submit(ctx, p, run)
 	if err != nil {
-		return err
+		return f.tables.unseen(err)
 	}
 	if f.output.value == "json" {
 		return writeJSON(c.out, struct {
