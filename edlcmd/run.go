@@ -143,7 +143,7 @@ func runProgram(cmd *cobra.Command, c *console, f *runFlags, args []string) erro
 	if err := f.startup.give(p); err != nil {
 		return err
 	}
-	if err := f.readTables(cmd.Context(), c, spec, p); err != nil {
+	if err := f.tables.give(cmd.Context(), c, spec.Data, &f.eval, f.model, p, f.feed); err != nil {
 		return err
 	}
 	if spec.Params == "" {

@@ -37,14 +37,6 @@ func (x *tableData) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&x.schema, "schema", "", "with --data NAME=TABLE: read tables (CSV, JSON lines, Parquet) by the schema `FILE` of \"edl data infer\"")
 }
 
-// give makes records of the tables among data, which p in the file model reads and nothing else does, and refuses a schema that no data are read by.
-func (x *tableData) give(ctx context.Context, c *console, data []*job.DataBinding, model string, p *program.Program) error {
-	if err := x.read(ctx, c, data, model, p); err != nil {
-		return err
-	}
-	return x.checkUsed(data, nil)
-}
-
 // read makes records of the tables among data, which p in the file model reads: a program that trains, the rows for training; one that evaluates, those for the test.
 func (x *tableData) read(ctx context.Context, c *console, data []*job.DataBinding, model string, p *program.Program) error {
 	set := testSet
@@ -99,7 +91,7 @@ func (x *tableData) replace(ctx context.Context, c *console, flag string, data [
 // unseen says why records of tables are where a listener does not find them, in its error about them. Other errors stay as they are.
 func (x *tableData) unseen(err error) error {
 	var f *fault.Fault
-	if !x.used || !errors.As(err, &f) || f.Kind != fault.NotFound || !strings.HasPrefix(f.Where, "--data ") {
+	if !x.used || !errors.As(err, &f) || f.Kind != fault.NotFound || !strings.HasPrefix(f.Where, "--data ") && !strings.HasPrefix(f.Where, "--eval-data ") {
 		return err
 	}
 	told := *f
@@ -227,48 +219,49 @@ func convertTables(ctx context.Context, c *console, s *schema.Schema, text *byte
 	return rows, fileFault(dir, err)
 }
 
-// readTables makes records of the tables of --data and --eval-data.
-func (f *runFlags) readTables(ctx context.Context, c *console, spec *job.JobSpec, p *program.Program) error {
-	held, err := parseData("--eval-data", f.eval.data)
+// give makes records of the tables of --data and --eval-data, which p in the file model reads, and refuses a schema that nothing is read by. eval then names the records;
+// fed are the values of --feed.
+func (x *tableData) give(ctx context.Context, c *console, data []*job.DataBinding, eval *evalFlags, model string, p *program.Program, fed []string) error {
+	held, err := parseData("--eval-data", eval.data)
 	if err != nil {
 		return err
 	}
 	if trains(p) {
-		if err := f.warnOfShared(c, spec.Data, held); err != nil {
+		if err := x.warnOfShared(c, data, held); err != nil {
 			return err
 		}
 	}
-	if err := f.tables.read(ctx, c, spec.Data, f.model, p); err != nil {
+	if err := x.read(ctx, c, data, model, p); err != nil {
 		return err
 	}
 	evaluates := func(s *schema.Schema) error {
-		if f.eval.program == "" {
-			return fitReader(f.tables.schema, s, f.model, p)
+		if eval.program == "" {
+			return fitReader(x.schema, s, model, p)
 		}
-		program, _, err := loadWhole(f.eval.program)
+		program, _, err := loadWhole(eval.program)
 		if err != nil {
 			return err
 		}
-		return fitReader(f.tables.schema, s, f.eval.program, program)
+		return fitReader(x.schema, s, eval.program, program)
 	}
-	if err := f.tables.replace(ctx, c, "--eval-data", held, testSet, evaluates); err != nil {
+	if err := x.replace(ctx, c, "--eval-data", held, testSet, evaluates); err != nil {
 		return err
 	}
-	f.eval.data = nil
+	eval.data = nil
 	for _, d := range held {
 		for _, glob := range d.Globs {
-			f.eval.data = append(f.eval.data, d.Dataset+"="+glob)
+			eval.data = append(eval.data, d.Dataset+"="+glob)
 		}
 	}
-	return f.tables.checkUsed(append(spec.Data, held...), f.feed)
+	return x.checkUsed(append(data, held...), fed)
 }
 
 // warnOfShared says which files are read both to train and to evaluate, so that evaluations tell nothing about other rows. A schema that divides the rows of tables
 // shares none.
-func (f *runFlags) warnOfShared(c *console, data, held []*job.DataBinding) error {
+func (x *tableData) warnOfShared(c *console, data, held []*job.DataBinding) error {
 	divided := false
-	if f.tables.schema != "" {
-		s, err := readSchema(f.tables.schema)
+	if x.schema != "" {
+		s, err := readSchema(x.schema)
 		if err != nil {
 			return err
 		}

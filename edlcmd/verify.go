@@ -89,7 +89,7 @@ func verifyProgram(cmd *cobra.Command, c *console, f *verifyFlags, args []string
 	if err := f.batch.give(cmd.Flags(), spec, p); err != nil {
 		return err
 	}
-	if err := f.tables.give(cmd.Context(), c, spec.Data, path, p); err != nil {
+	if err := f.tables.give(cmd.Context(), c, spec.Data, &evalFlags{}, path, p, nil); err != nil {
 		return err
 	}
 	dir, err := os.MkdirTemp("", "edl-verify-")
