@@ -124,7 +124,7 @@ func runSweep(cmd *cobra.Command, c *console, f *sweepFlags) error {
 	if s.rungs = spec.Rungs(len(s.trials)); cmd.Flags().Changed("parallel") && f.parallel < 1 {
 		return tooFew("--parallel", int64(f.parallel))
 	}
-	if err := s.takeReading(cmd.Flags(), f.file); err != nil {
+	if err := takeReading(spec, cmd.Flags(), f.file); err != nil {
 		return err
 	}
 	if err := s.checkRun(f.file); err != nil {
@@ -144,7 +144,7 @@ func runSweep(cmd *cobra.Command, c *console, f *sweepFlags) error {
 		return err
 	}
 	defer release()
-	if err := s.readTables(cmd.Context()); err != nil {
+	if err := s.tables.giveTrials(cmd.Context(), c, spec, s.programs); err != nil {
 		return err
 	}
 	if err := s.run(cmd.Context(), parallel); err != nil {
@@ -226,7 +226,7 @@ func (s *sweeper) describe() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := s.checkReads(path, p, trial); err != nil {
+		if err := checkReads(s.spec, path, p, trial); err != nil {
 			return nil, err
 		}
 		s.programs[path] = p

@@ -18,10 +18,10 @@ import (
 var trialReading = []string{"batch-size", "schema"}
 
 // takeReading makes the flags of the command that say how trials read their data members of run. Each is said once.
-func (s *sweeper) takeReading(flags *pflag.FlagSet, file string) error {
+func takeReading(spec *sweep.Spec, flags *pflag.FlagSet, file string) error {
 	for _, name := range trialReading {
-		_, inFile := s.spec.Run[name]
-		_, varies := s.spec.Parameters["batch_size"]
+		_, inFile := spec.Run[name]
+		_, varies := spec.Parameters["batch_size"]
 		given, varies := flags.Changed(name), varies && name == "batch-size"
 		switch {
 		case given && inFile:
@@ -29,21 +29,21 @@ func (s *sweeper) takeReading(flags *pflag.FlagSet, file string) error {
 		case varies && (given || inFile):
 			return fault.E(fault.InvalidArgument, fault.At("--"+name), fault.Gotf("batch_size under the parameters of %s", file), fault.Want("one of the two"))
 		case given:
-			if s.spec.Run == nil {
-				s.spec.Run = map[string]sweep.Texts{}
+			if spec.Run == nil {
+				spec.Run = map[string]sweep.Texts{}
 			}
-			s.spec.Run[name] = sweep.Texts{flags.Lookup(name).Value.String()}
+			spec.Run[name] = sweep.Texts{flags.Lookup(name).Value.String()}
 		}
 	}
 	return nil
 }
 
 // checkReads refuses a program that does not train on data files. One that is fed does so in batches whose size the trial, or all trials, must have.
-func (s *sweeper) checkReads(path string, p *program.Program, trial sweep.Trial) error {
+func checkReads(spec *sweep.Spec, path string, p *program.Program, trial sweep.Trial) error {
 	if !trains(p) {
 		return fault.E(fault.InvalidArgument, fault.At(path), fault.Got("a program that trains nothing"), fault.Want("one that trains"))
 	}
-	_, all := s.spec.Run["batch-size"]
+	_, all := spec.Run["batch-size"]
 	if _, own := trial["batch_size"]; !reads(p) && !all && !own {
 		return fault.E(fault.InvalidArgument, fault.At(path), fault.Got("a program that is fed, which does not say how many records a batch has"),
 			fault.Want("--batch-size N, or batch_size under parameters"))
@@ -51,17 +51,18 @@ func (s *sweeper) checkReads(path string, p *program.Program, trial sweep.Trial)
 	return nil
 }
 
-// readTables makes records of the tables among the data, once for all trials, and lets trials read these. Without a schema it changes nothing: a trial refuses tables then.
-func (s *sweeper) readTables(ctx context.Context) error {
-	schemas := s.spec.Run["schema"]
+// giveTrials makes records of the tables among the data of a sweep of programs, by their paths, once for all trials, and lets trials read
+// these. Without a schema it changes nothing: a trial refuses tables then.
+func (x *tableData) giveTrials(ctx context.Context, c *console, spec *sweep.Spec, programs map[string]*program.Program) error {
+	schemas := spec.Run["schema"]
 	if len(schemas) == 0 {
 		return nil
 	}
-	s.tables.schema = schemas[len(schemas)-1]
-	data, held := bindingsOf(s.spec.Data), bindingsOf(s.spec.EvalData)
-	evaluate := s.programs
-	if programs := s.spec.Run["eval"]; len(programs) > 0 {
-		path := programs[len(programs)-1]
+	x.schema = schemas[len(schemas)-1]
+	data, held := bindingsOf(spec.Data), bindingsOf(spec.EvalData)
+	evaluate := programs
+	if paths := spec.Run["eval"]; len(paths) > 0 {
+		path := paths[len(paths)-1]
 		p, _, err := loadWhole(path)
 		if err != nil {
 			return err
@@ -71,24 +72,24 @@ func (s *sweeper) readTables(ctx context.Context) error {
 	fit := func(programs map[string]*program.Program) func(*schema.Schema) error {
 		return func(made *schema.Schema) error {
 			for _, path := range slices.Sorted(maps.Keys(programs)) {
-				if err := fitReader(s.tables.schema, made, path, programs[path]); err != nil {
+				if err := fitReader(x.schema, made, path, programs[path]); err != nil {
 					return err
 				}
 			}
 			return nil
 		}
 	}
-	if err := s.tables.replace(ctx, s.console, "data", data, trainSet, fit(s.programs)); err != nil {
+	if err := x.replace(ctx, c, "data", data, trainSet, fit(programs)); err != nil {
 		return err
 	}
-	if err := s.tables.replace(ctx, s.console, "eval_data", held, testSet, fit(evaluate)); err != nil {
+	if err := x.replace(ctx, c, "eval_data", held, testSet, fit(evaluate)); err != nil {
 		return err
 	}
-	if err := s.tables.checkUsed(append(data, held...), nil); err != nil {
+	if err := x.checkUsed(append(data, held...), nil); err != nil {
 		return err
 	}
-	s.spec.Data, s.spec.EvalData = textsOf(data), textsOf(held)
-	delete(s.spec.Run, "schema")
+	spec.Data, spec.EvalData = textsOf(data), textsOf(held)
+	delete(spec.Run, "schema")
 	return nil
 }
 
