@@ -18,6 +18,47 @@ import (
 	"github.com/edl-go/edl/optimizer"
 )
 
+// A job that nobody waits for begins with a model in a bucket as a run does: its listener copies the model.
+func TestSubmittedJobBeginsWithModelInBucket(t *testing.T) {
+	backend := s3mem.New()
+	server := httptest.NewServer(gofakes3.New(backend).Server())
+	t.Cleanup(server.Close) // after the script, which runs when this function has ended
+	if err := backend.CreateBucket("models"); err != nil {
+		t.Fatal(err)
+	}
+	script := strings.NewReplacer("MODEL", "s3://models/line?region=us-east-1&use_path_style=true&endpoint="+url.QueryEscape(server.URL),
+		"NOTHING", "s3://models/nothing?region=us-east-1&use_path_style=true&endpoint="+url.QueryEscape(server.URL)).Replace(`env AWS_ACCESS_KEY_ID=key
+env AWS_SECRET_ACCESS_KEY=secret
+program line program.pb
+exec edl data csv table.csv -o data --label-type float32
+exec edl run program.pb --data 'train=data/train-*' --save 'MODEL'
+exec edl run program.pb --data 'train=data/train-*' --params 'MODEL' --passes 2 --save want
+address ADDRESS
+! exec edl listen --addr $ADDRESS --quiet &listener&
+until '^JOB ' edl jobs --listener $ADDRESS
+exec edl submit program.pb --data 'train=data/train-*' --params 'MODEL' --passes 2 --save got --name on
+until '^on +succeeded' edl jobs
+cmp got/prediction.w_0 want/prediction.w_0
+cmp got/__progress__ want/__progress__
+exits 2 edl submit program.pb --data 'train=data/train-*' --params 'NOTHING'
+oneline
+stderr 's3://models/nothing.*no saved model, want a URL that --save has written to'
+kill -INT listener
+wait listener
+-- table.csv --
+a,b,y
+1,0,3
+0,1,1
+1,1,4
+-1,0,-3
+`)
+	path := filepath.Join(t.TempDir(), "bucket.txtar")
+	if err := os.WriteFile(path, []byte(script), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	runScripts(t, "", path)
+}
+
 // A model goes to a bucket and comes back from it as it does from a directory. Another one in its place is refused without --overwrite, in a bucket and in a directory.
 func TestModelsInBuckets(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "key")

@@ -1,7 +1,6 @@
 package edlcmd
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -30,15 +28,19 @@ func newDataLook(c *console) []*cobra.Command {
 		Short: "Say what tables or record files have: rows, columns or fields",
 		Args:  cobra.MinimumNArgs(1),
 	}
-	showAs := outputFlag(show)
-	show.RunE = func(cmd *cobra.Command, args []string) error { return showData(cmd.Context(), c, args, showAs.value) }
+	showAs, showed := outputFlag(show), addLooked(show)
+	show.RunE = func(cmd *cobra.Command, args []string) error {
+		return showData(cmd.Context(), c, showed.of(args), showAs.value)
+	}
 	stats := &cobra.Command{
 		Use:   "stats FILE...",
 		Short: "Read tables or record files to their end, and describe each column or field",
 		Args:  cobra.MinimumNArgs(1),
 	}
-	statsAs := outputFlag(stats)
-	stats.RunE = func(cmd *cobra.Command, args []string) error { return dataStats(cmd.Context(), c, args, statsAs.value) }
+	statsAs, described := outputFlag(stats), addLooked(stats)
+	stats.RunE = func(cmd *cobra.Command, args []string) error {
+		return dataStats(cmd.Context(), c, described.of(args), statsAs.value)
+	}
 	var count int
 	var seed uint64
 	sample := &cobra.Command{
@@ -50,37 +52,65 @@ func newDataLook(c *console) []*cobra.Command {
 	}
 	sample.Flags().IntVar(&count, "count", 10, "print `N` rows")
 	sample.Flags().Uint64Var(&seed, "seed", 0, "another `N` draws other rows")
+	drawn := addLooked(sample)
 	sample.RunE = func(cmd *cobra.Command, args []string) error {
 		if count < 1 || count > maxHeld {
 			return fault.E(fault.InvalidArgument, fault.At("--count"), fault.Got(strconv.Itoa(count)), fault.Wantf("1 to %d", maxHeld))
 		}
-		return dataSample(cmd.Context(), c, args, count, rand.New(rand.NewPCG(seed, 0)))
+		return dataSample(cmd.Context(), c, drawn.of(args), count, rand.New(rand.NewPCG(seed, 0)))
 	}
 	return []*cobra.Command{show, stats, sample}
 }
 
-// areRecords reports whether all files are record files. A mixture is refused.
-func areRecords(paths []string) (bool, error) {
+// looked are the files that a command looks at.
+type looked struct {
+	paths   []string
+	unnamed bool // tables of CSV or TSV have no names of columns
+}
+
+// addLooked gives a command the flag that says how it reads tables.
+func addLooked(cmd *cobra.Command) *looked {
+	l := &looked{}
+	cmd.Flags().BoolVar(&l.unnamed, "no-header", false, unnamedUsage)
+	return l
+}
+
+// of returns what the flag says, of the files of a command line.
+func (l *looked) of(paths []string) looked { return looked{paths, l.unnamed} }
+
+// tables opens the files, which are tables.
+func (l looked) tables() (openedTables, error) {
+	if l.unnamed {
+		return openTables(l.paths, schema.OpenUnnamed)
+	}
+	return openTables(l.paths, schema.Open)
+}
+
+// areRecords reports whether all files are record files. A mixture is refused, and so is a flag that says how to read tables where there are none.
+func (l looked) areRecords() (bool, error) {
 	records := 0
-	for _, path := range paths {
+	for _, path := range l.paths {
 		if kind, err := kindOf(path); err == nil && kind == recordFile {
 			records++
 		}
 	}
-	if records > 0 && records < len(paths) {
+	switch {
+	case records > 0 && records < len(l.paths):
 		return false, fault.E(fault.InvalidArgument, fault.Got("tables and record files together"), fault.Want("one of the two"))
+	case records > 0 && l.unnamed:
+		return false, fault.E(fault.InvalidArgument, fault.At("--no-header"), fault.Got("record files, which have no rows of names"), fault.Want("tables of CSV or TSV"))
 	}
 	return records > 0, nil
 }
 
-func showData(ctx context.Context, c *console, paths []string, output string) error {
-	records, err := areRecords(paths)
+func showData(ctx context.Context, c *console, files looked, output string) error {
+	records, err := files.areRecords()
 	if err != nil {
 		return err
 	}
 	if records {
 		var shards []shardReport
-		for _, path := range paths {
+		for _, path := range files.paths {
 			r, err := readRecords(ctx, path)
 			if err != nil {
 				return err
@@ -92,7 +122,7 @@ func showData(ctx context.Context, c *console, paths []string, output string) er
 		}
 		return writeShards(c.out, shards, false)
 	}
-	rows, columns, err := summaries(ctx, c, paths)
+	rows, columns, err := summaries(ctx, c, files)
 	if err != nil {
 		return err
 	}
@@ -132,8 +162,8 @@ func hasOf(s *schema.Summary) string {
 	return count(int(s.Distinct), "text")
 }
 
-func summaries(ctx context.Context, c *console, paths []string) (int64, []*schema.Summary, error) {
-	tables, err := openTables(paths, schema.Open)
+func summaries(ctx context.Context, c *console, files looked) (int64, []*schema.Summary, error) {
+	tables, err := files.tables()
 	if err != nil {
 		return 0, nil, err
 	}
@@ -161,18 +191,18 @@ func (r *statsRow) take(m *schema.Moments) {
 	r.Numbers, r.Min, r.Mean, r.Max, r.Deviation = m.N, jsonNumber(m.Min), jsonNumber(m.Mean), jsonNumber(m.Max), jsonNumber(m.Deviation())
 }
 
-func dataStats(ctx context.Context, c *console, paths []string, output string) error {
-	records, err := areRecords(paths)
+func dataStats(ctx context.Context, c *console, files looked, output string) error {
+	records, err := files.areRecords()
 	if err != nil {
 		return err
 	}
 	var rows []*statsRow
 	var n int64
 	if records {
-		n, rows, err = recordStats(ctx, paths)
+		n, rows, err = recordStats(ctx, files.paths)
 	} else {
 		var columns []*schema.Summary
-		n, columns, err = summaries(ctx, c, paths)
+		n, columns, err = summaries(ctx, c, files)
 		for _, s := range columns {
 			r := &statsRow{Name: s.Column, Values: s.Values, Missing: s.Missing, Frequent: s.Frequent}
 			if s.Distinct >= 0 {
@@ -298,134 +328,4 @@ func recordStats(ctx context.Context, paths []string) (n int64, rows []*statsRow
 		r.take(numbers[i])
 	}
 	return n, rows, err
-}
-
-// A reservoir keeps lines that are drawn at random: each set of its size is as probable as any other (J. S. Vitter, Random sampling with a reservoir, 1985, algorithm R).
-type reservoir struct {
-	random *rand.Rand
-	most   int
-	seen   int
-	lines  []drawn
-}
-
-type drawn struct {
-	at   int
-	line string
-}
-
-// add offers the next line, which is made only if it is drawn.
-func (r *reservoir) add(line func() (string, error)) error {
-	at := len(r.lines)
-	if r.seen++; at == r.most {
-		if at = r.random.IntN(r.seen); at >= r.most {
-			return nil
-		}
-	}
-	text, err := line()
-	if err != nil {
-		return err
-	}
-	if at == len(r.lines) {
-		r.lines = append(r.lines, drawn{})
-	}
-	r.lines[at] = drawn{r.seen, text}
-	return nil
-}
-
-func dataSample(ctx context.Context, c *console, paths []string, most int, random *rand.Rand) error {
-	records, err := areRecords(paths)
-	if err != nil {
-		return err
-	}
-	r := &reservoir{random: random, most: most}
-	if records {
-		var names []string
-		err = eachRecord(ctx, paths, func(path string, tensors []*tensor.Tensor) error {
-			if len(names) != len(tensors) {
-				names = fieldNames(path, len(tensors))
-			}
-			return r.add(func() (string, error) { return recordLine(names, tensors) })
-		})
-	} else {
-		err = sampleTables(ctx, paths, r)
-	}
-	if err != nil {
-		return err
-	}
-	slices.SortFunc(r.lines, func(a, b drawn) int { return a.at - b.at })
-	for _, d := range r.lines {
-		if _, err := fmt.Fprintln(c.out, d.line); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func sampleTables(ctx context.Context, paths []string, r *reservoir) error {
-	tables, err := openTables(paths, schema.Open)
-	if err != nil {
-		return err
-	}
-	defer tables.close()
-	for _, t := range tables {
-		for {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			row, err := t.Next()
-			if err == io.EOF {
-				break
-			}
-			if err != nil {
-				return err
-			}
-			if err := r.add(func() (string, error) { return rowLine(t.Columns(), row) }); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// rowLine is a row as one JSON object with its members in the order of the columns.
-func rowLine(columns []string, row schema.Row) (string, error) {
-	values := make([]any, len(columns))
-	for i, cell := range row.Cells {
-		switch cell.Kind {
-		case schema.Text:
-			values[i] = cell.Text
-		case schema.List:
-			values[i] = cell.List
-		}
-	}
-	return objectLine(columns, values)
-}
-
-// recordLine is a record as one JSON object: the elements of each field.
-func recordLine(names []string, tensors []*tensor.Tensor) (string, error) {
-	values := make([]any, len(tensors))
-	for i, t := range tensors {
-		if values[i] = (jsonElements{t}); t.Len() == 1 {
-			values[i] = scalarOf(t, 0)
-		}
-	}
-	return objectLine(names, values)
-}
-
-func objectLine(names []string, values []any) (string, error) {
-	var b strings.Builder
-	for i, name := range names {
-		b.WriteByte("{,"[min(i, 1)])
-		for j, value := range []any{name, values[i]} {
-			if j > 0 {
-				b.WriteByte(':')
-			}
-			var text bytes.Buffer
-			if err := writeJSON(&text, value); err != nil {
-				return "", err
-			}
-			b.Write(bytes.TrimSpace(text.Bytes()))
-		}
-	}
-	return b.String() + "}", nil
 }

@@ -19,6 +19,9 @@ import (
 // schemaFile is the schema beside the records that it has made, and beside a model of them: who serves the model encodes with it.
 const schemaFile = export.SchemaFile
 
+// unnamedUsage describes --no-header of the commands that read tables without a schema.
+const unnamedUsage = "the first row of CSV or TSV has no names: the columns are c1, c2 and so on"
+
 func newDataInfer(c *console) *cobra.Command {
 	var (
 		options  schema.InferOptions
@@ -38,7 +41,7 @@ they learn from data is learned anew: statistics, and vocabularies that are empt
 	flags := cmd.Flags()
 	flags.StringVar(&options.Label, "label", "", "`COLUMN` to predict (default: the last one); none: no column")
 	flags.Var(&columnTypes{&options.Types}, "type", "`TYPE=COLUMN,...` says what columns are, whatever they look like; c* is each column whose name begins with c")
-	flags.BoolVar(&unnamed, "no-header", false, "the first row of CSV or TSV has no names: the columns are c1, c2 and so on")
+	flags.BoolVar(&unnamed, "no-header", false, unnamedUsage)
 	flags.StringVar(&from, "schema", "", "keep the columns of the schema `FILE`, and learn what they need")
 	flags.StringVarP(&to, "out", "o", "", "write the schema to `FILE`, which it replaces")
 	flags.Float64Var(&split.Test, "test", 0, "`SHARE` of the rows for the test, such as 0.2, chosen by a hash of the row")

@@ -32,12 +32,18 @@ type evalFlags struct {
 var heldBackFlags = []string{"eval", "eval-every", "stop-when", "keep-best"}
 
 func (f *evalFlags) add(cmd *cobra.Command) {
+	f.addData(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&f.stop, "stop-when", "", "with --eval-data: the `RULE` that ends training: \"auc not better for 3\", \"auc above 0.9\" or \"loss below 0.1\"")
+	flags.StringVar(&f.best, "keep-best", "", "with --eval-data: --save and --export write the model of the evaluation with the best `METRIC`, such as auc or loss")
+}
+
+// addData adds the flags of evaluations from which nothing follows: trainers do them, and nobody need decide.
+func (f *evalFlags) addData(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.data, "eval-data", nil, "evaluate on held-back records while training, as `NAME=GLOB`; repeatable")
 	flags.StringVar(&f.program, "eval", "", "with --eval-data: the program `FILE` that evaluates (default: the clone for test of the program that trains)")
 	flags.StringVar(&f.every, "eval-every", "pass", "with --eval-data: `WHEN` to evaluate: at the end of each pass (pass), or every so many steps (1000)")
-	flags.StringVar(&f.stop, "stop-when", "", "with --eval-data: the `RULE` that ends training: \"auc not better for 3\", \"auc above 0.9\" or \"loss below 0.1\"")
-	flags.StringVar(&f.best, "keep-best", "", "with --eval-data: --save and --export write the model of the evaluation with the best `METRIC`, such as auc or loss")
 }
 
 // An evaluation is what the parameters are worth after a step.

@@ -41,8 +41,8 @@ func flagFault(cmd *cobra.Command, err error) error {
 			name = other
 		}
 		meant := fault.E(f.Kind, fault.DidYouMean("--"+name, names)).Hint
-		if cmd.Name() == "submit" && slices.Contains(append([]string{"eval-data", "metric"}, heldBackFlags...), name) {
-			meant = `only "edl run" evaluates while a program trains;`
+		if cmd.Name() == "submit" && slices.Contains([]string{"stop-when", "keep-best"}, name) {
+			meant = `only "edl run" decides by evaluations while a program trains;`
 		}
 		f.Hint = strings.TrimSpace(meant + " " + f.Hint)
 	}

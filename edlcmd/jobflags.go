@@ -468,7 +468,7 @@ func absolutePaths(spec *job.JobSpec) (err error) {
 		paths = append(paths, &spec.Checkpoints.Store)
 	}
 	for _, path := range paths {
-		if *path == "" || strings.Contains(*path, "://") && path != &spec.Params { // who saves refuses a URL
+		if *path == "" || strings.Contains(*path, "://") { // who reads or saves there checks a URL
 			continue
 		}
 		absolute, err := filepath.Abs(*path)

@@ -83,7 +83,7 @@ the fetched variables depend on is computed, as it is after training.`,
 	metricFlag(cmd, &f.metrics)
 	f.eval.add(cmd)
 	f.change.add(cmd)
-	flags.StringVar(&f.tables.schema, "schema", "", "with --data NAME=TABLE: read tables (CSV, JSON lines, Parquet) by the schema `FILE` of \"edl data infer\"")
+	f.tables.add(cmd)
 	f.curves.add(cmd)
 	f.start.add(cmd)
 	f.startup.add(cmd)
@@ -143,7 +143,7 @@ func runProgram(cmd *cobra.Command, c *console, f *runFlags, args []string) erro
 	if err := f.startup.give(p); err != nil {
 		return err
 	}
-	if err := f.readTables(cmd.Context(), c, spec, p); err != nil {
+	if err := f.tables.give(cmd.Context(), c, spec.Data, &f.eval, f.model, p, f.feed); err != nil {
 		return err
 	}
 	if spec.Params == "" {
@@ -349,7 +349,7 @@ func runToEnd(cmd *cobra.Command, c *console, f *runFlags, spec *job.JobSpec, p 
 		return evaluates.after(ctx, s)
 	})
 	if err != nil {
-		return err
+		return f.tables.unseen(err)
 	}
 	var came outcome
 	if evaluates == nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/edl-go/edl/internal/policy"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
+	"github.com/spf13/cobra"
 )
 
 // cacheFolder is the folder beside tables with the records that were made of them.
@@ -30,6 +31,22 @@ const cacheFolder = ".edl-records"
 type tableData struct {
 	schema string // the file of --schema; empty: none
 	used   bool
+}
+
+func (x *tableData) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&x.schema, "schema", "", "with --data NAME=TABLE: read tables (CSV, JSON lines, Parquet) by the schema `FILE` of \"edl data infer\"")
+}
+
+// read makes records of the tables among data, which p in the file model reads: a program that trains, the rows for training; one that evaluates, those for the test.
+func (x *tableData) read(ctx context.Context, c *console, data []*job.DataBinding, model string, p *program.Program) error {
+	set := testSet
+	if trains(p) {
+		set = trainSet
+	}
+	if err := fitRecords(data, model, p); err != nil {
+		return err
+	}
+	return x.replace(ctx, c, "--data", data, set, func(s *schema.Schema) error { return fitReader(x.schema, s, model, p) })
 }
 
 // replace puts the globs of records in the place of those of tables, which flag has named. set is the part of the rows that is wanted where the schema divides them:
@@ -69,6 +86,17 @@ func (x *tableData) replace(ctx context.Context, c *console, flag string, data [
 		x.used, d.Globs = true, []string{records}
 	}
 	return nil
+}
+
+// unseen says why records of tables are where a listener does not find them, in its error about them. Other errors stay as they are.
+func (x *tableData) unseen(err error) error {
+	var f *fault.Fault
+	if !x.used || !errors.As(err, &f) || f.Kind != fault.NotFound || !strings.HasPrefix(f.Where, "--data ") && !strings.HasPrefix(f.Where, "--eval-data ") {
+		return err
+	}
+	told := *f
+	told.Hint = "this command has made records of the tables, beside them: the machine of the listener must have them under the same path; \"edl data table\" makes records elsewhere"
+	return &told
 }
 
 // checkUsed refuses a schema that nothing is read by: not data, and not the files that are fed.
@@ -191,56 +219,49 @@ func convertTables(ctx context.Context, c *console, s *schema.Schema, text *byte
 	return rows, fileFault(dir, err)
 }
 
-// readTables makes records of the tables of --data and --eval-data. A program that trains reads the rows for training, one that evaluates those for the test.
-func (f *runFlags) readTables(ctx context.Context, c *console, spec *job.JobSpec, p *program.Program) error {
-	set := testSet
-	if trains(p) {
-		set = trainSet
-	}
-	held, err := parseData("--eval-data", f.eval.data)
+// give makes records of the tables of --data and --eval-data, which p in the file model reads, and refuses a schema that nothing is read by. eval then names the records;
+// fed are the values of --feed.
+func (x *tableData) give(ctx context.Context, c *console, data []*job.DataBinding, eval *evalFlags, model string, p *program.Program, fed []string) error {
+	held, err := parseData("--eval-data", eval.data)
 	if err != nil {
 		return err
 	}
 	if trains(p) {
-		if err := f.warnOfShared(c, spec.Data, held); err != nil {
+		if err := x.warnOfShared(c, data, held); err != nil {
 			return err
 		}
 	}
-	if err := fitRecords(spec.Data, f.model, p); err != nil {
-		return err
-	}
-	fits := func(s *schema.Schema) error { return fitReader(f.tables.schema, s, f.model, p) }
-	if err := f.tables.replace(ctx, c, "--data", spec.Data, set, fits); err != nil {
+	if err := x.read(ctx, c, data, model, p); err != nil {
 		return err
 	}
 	evaluates := func(s *schema.Schema) error {
-		if f.eval.program == "" {
-			return fits(s)
+		if eval.program == "" {
+			return fitReader(x.schema, s, model, p)
 		}
-		program, _, err := loadWhole(f.eval.program)
+		program, _, err := loadWhole(eval.program)
 		if err != nil {
 			return err
 		}
-		return fitReader(f.tables.schema, s, f.eval.program, program)
+		return fitReader(x.schema, s, eval.program, program)
 	}
-	if err := f.tables.replace(ctx, c, "--eval-data", held, testSet, evaluates); err != nil {
+	if err := x.replace(ctx, c, "--eval-data", held, testSet, evaluates); err != nil {
 		return err
 	}
-	f.eval.data = nil
+	eval.data = nil
 	for _, d := range held {
 		for _, glob := range d.Globs {
-			f.eval.data = append(f.eval.data, d.Dataset+"="+glob)
+			eval.data = append(eval.data, d.Dataset+"="+glob)
 		}
 	}
-	return f.tables.checkUsed(append(spec.Data, held...), f.feed)
+	return x.checkUsed(append(data, held...), fed)
 }
 
 // warnOfShared says which files are read both to train and to evaluate, so that evaluations tell nothing about other rows. A schema that divides the rows of tables
 // shares none.
-func (f *runFlags) warnOfShared(c *console, data, held []*job.DataBinding) error {
+func (x *tableData) warnOfShared(c *console, data, held []*job.DataBinding) error {
 	divided := false
-	if f.tables.schema != "" {
-		s, err := readSchema(f.tables.schema)
+	if x.schema != "" {
+		s, err := readSchema(x.schema)
 		if err != nil {
 			return err
 		}

@@ -6,13 +6,16 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/bucket"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote"
 	"github.com/edl-go/edl/remote/checkpoint"
+	"github.com/edl-go/edl/remote/jobspec"
 )
 
 // submitFlags are the flags of "edl submit".
@@ -23,6 +26,9 @@ type submitFlags struct {
 	start   startFlags
 	startup startupFlag
 	batch   batchFlag
+	tables  tableData
+	eval    evalFlags
+	metrics []string
 	output  *choice
 	cluster resourceFlagsOfSubmit
 }
@@ -50,6 +56,9 @@ without this command. "edl attach" follows its steps, and "edl jobs", "edl why" 
 	flags.BoolVar(&f.start.initial, "init", false, "evaluate with initial parameters, which nothing has trained")
 	f.startup.add(cmd)
 	f.batch.add(cmd)
+	f.tables.add(cmd)
+	f.eval.addData(cmd)
+	metricFlag(cmd, &f.metrics)
 	f.cluster.add(cmd)
 	f.output = outputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -81,6 +90,9 @@ func submitJob(cmd *cobra.Command, c *console, f *submitFlags, args []string) (e
 	if err := f.batch.give(cmd.Flags(), spec, p); err != nil {
 		return err
 	}
+	if err := f.tables.give(ctx, c, spec.Data, &f.eval, path, p, nil); err != nil {
+		return err
+	}
 	if spec.Params == "" {
 		spec.Params = params
 	}
@@ -92,6 +104,9 @@ func submitJob(cmd *cobra.Command, c *console, f *submitFlags, args []string) (e
 	if err != nil {
 		return err
 	}
+	if spec.Evaluation, err = f.evaluation(ctx, cmd.Flags(), address, spec, p); err != nil {
+		return err
+	}
 	e, err := remote.NewExecutor(address, spec)
 	if err != nil {
 		return unanswered(nil, err)
@@ -99,7 +114,7 @@ func submitJob(cmd *cobra.Command, c *console, f *submitFlags, args []string) (e
 	defer closeExecutor(e, &err)
 	j, err := e.Submit(ctx, p, run)
 	if err != nil {
-		return err
+		return f.tables.unseen(err)
 	}
 	if f.output.value == "json" {
 		return writeJSON(c.out, struct {
@@ -114,8 +129,9 @@ func submitJob(cmd *cobra.Command, c *console, f *submitFlags, args []string) (e
 
 // training checks what the job is to do, and returns it. Paths in spec become absolute.
 func (f *submitFlags) training(cmd *cobra.Command, spec *job.JobSpec, p *program.Program) (executor.TrainOptions, error) {
+	spec.Params = bucket.LocalPath(spec.Params)
 	switch {
-	case checkpoint.IsAddress(spec.Params):
+	case !bucket.IsURL(spec.Params) && checkpoint.IsAddress(spec.Params): // the listener knows what a URL has
 		return executor.TrainOptions{}, fault.E(fault.Unsupported, fault.At("--params"), fault.Got("a checkpoint, for a job that nobody waits for"),
 			fault.Want("--resume STORE[@STEPS], or a model that \"edl checkpoint export\" has written"))
 	case len(p.Feeds()) > 0 || !reads(p):
@@ -138,6 +154,25 @@ func (f *submitFlags) training(cmd *cobra.Command, spec *job.JobSpec, p *program
 		return executor.TrainOptions{}, err
 	}
 	return executor.TrainOptions{Data: bindings(spec), Passes: int(spec.Passes), Fetch: what.names, Save: spec.Save, Params: spec.Params, Ahead: -1}, nil
+}
+
+// evaluation is what the trainers of the job are to evaluate while they train; nil: nothing. Nobody waits for it, and nothing follows from it.
+func (f *submitFlags) evaluation(ctx context.Context, flags *pflag.FlagSet, address string, spec *job.JobSpec, p *program.Program) (*job.Evaluation, error) {
+	if len(f.eval.data) == 0 {
+		return nil, refuseIdle(flags, []string{"metric", "eval", "eval-every"}, "a job without held-back data", "it together with --eval-data NAME=GLOB")
+	}
+	if got, want := jobspec.NotByTrainers(spec); got != "" {
+		return nil, fault.E(fault.Unsupported, fault.At("--eval-data"), fault.Got("an evaluation "+got), fault.Want(want))
+	}
+	v, err := f.eval.prepare(ctx, flags, f.metrics, place{remote: true, address: address}, spec, p, false)
+	if err != nil {
+		return nil, err
+	}
+	if v.byTrainers == nil {
+		return nil, fault.E(fault.Unsupported, fault.At("--eval-data"), fault.Var(jobspec.TableOnServers(v.program)), fault.Got("a table that pservers alone hold"),
+			fault.Want("tables that trainers hold"), fault.Hint("\"edl run\" evaluates such a program itself"))
+	}
+	return v.byTrainers, nil
 }
 
 // address is that of the listener which is to have the job: the one that a flag names, or that of this machine.
@@ -207,7 +242,7 @@ func attachJob(ctx context.Context, c *console, f *findFlags, output string, eve
 	})
 	summary, err := j.Follow(ctx, func(s executor.StepResult) error {
 		if s.Attempt != attempt { // the job has started over
-			attempt, *result = s.Attempt, means{}
+			attempt, *result, last = s.Attempt, means{}, outcome{}
 		}
 		result.add(fetch, s)
 		return r.step(s)

@@ -24,6 +24,7 @@ import (
 	"github.com/edl-go/edl/internal/filelock"
 	"github.com/edl-go/edl/internal/freememory"
 	"github.com/edl-go/edl/metrics"
+	"github.com/edl-go/edl/program"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -32,6 +33,8 @@ import (
 type sweepFlags struct {
 	file, dir, address string
 	parallel           int
+	batch              batchFlag
+	schema             string
 	output             *choice
 }
 
@@ -54,6 +57,8 @@ Results and models go to DIR. The same command again goes on with the trials tha
 	flags.StringVarP(&f.dir, "out", "o", "", "keep results and models in the directory `DIR`")
 	flags.StringVar(&f.address, "remote", "", "run trials as jobs of the listener at `ADDR`; without it in this process")
 	flags.IntVar(&f.parallel, "parallel", 0, "run `N` trials at a time (default: what the file says, else one for each core)")
+	f.batch.add(cmd)
+	flags.StringVar(&f.schema, "schema", "", "read tables (CSV, JSON lines, Parquet) among the data by the schema `FILE` of \"edl data infer\"")
 	f.output = outputFlag(cmd)
 	return cmd
 }
@@ -67,6 +72,9 @@ type sweeper struct {
 	address string // of a listener; empty: in this process
 	prefix  string // of the names of jobs
 	memory  int64  // MiB for each trial of this process; 0: not known
+	tables  tableData
+
+	programs map[string]*program.Program // by their paths
 
 	trials  []sweep.Trial
 	rungs   []sweep.Rung
@@ -116,6 +124,9 @@ func runSweep(cmd *cobra.Command, c *console, f *sweepFlags) error {
 	if s.rungs = spec.Rungs(len(s.trials)); cmd.Flags().Changed("parallel") && f.parallel < 1 {
 		return tooFew("--parallel", int64(f.parallel))
 	}
+	if err := takeReading(spec, cmd.Flags(), f.file); err != nil {
+		return err
+	}
 	if err := s.checkRun(f.file); err != nil {
 		return err
 	}
@@ -133,6 +144,9 @@ func runSweep(cmd *cobra.Command, c *console, f *sweepFlags) error {
 		return err
 	}
 	defer release()
+	if err := s.tables.giveTrials(cmd.Context(), c, spec, s.programs); err != nil {
+		return err
+	}
 	if err := s.run(cmd.Context(), parallel); err != nil {
 		return err
 	}
@@ -140,7 +154,7 @@ func runSweep(cmd *cobra.Command, c *console, f *sweepFlags) error {
 }
 
 // ownFlags are flags of "edl run" that the sweep sets itself.
-var ownFlags = []string{"data", "eval-data", "metric", "passes", "params", "save", "export", "remote", "name", "output", "resume", "learning-rate", "batch-size", "seed", "file", "plot", "tensorboard", "profile", "from-start", "partial",
+var ownFlags = []string{"data", "eval-data", "metric", "passes", "params", "save", "export", "remote", "name", "output", "resume", "learning-rate", "seed", "file", "plot", "tensorboard", "profile", "from-start", "partial",
 	"checkpoint", "feed", "lod", "help"}
 
 // checkRun refuses flags of trials that "edl run" does not have, or that a trial cannot have.
@@ -202,6 +216,7 @@ func (s *sweeper) open() (release func(), err error) {
 // describe is all that the results of the sweep depend on, and the hashes of its programs.
 func (s *sweeper) describe() ([]byte, error) {
 	programs := map[string]string{}
+	s.programs = map[string]*program.Program{}
 	for _, trial := range s.trials {
 		path := s.programOf(trial)
 		if programs[path] != "" {
@@ -211,9 +226,10 @@ func (s *sweeper) describe() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !trains(p) || !reads(p) {
-			return nil, fault.E(fault.InvalidArgument, fault.At(path), fault.Got("a program that does not train on data that it reads"), fault.Want("one that does"))
+		if err := checkReads(s.spec, path, p, trial); err != nil {
+			return nil, err
 		}
+		s.programs[path] = p
 		hash, err := p.Hash()
 		if err != nil {
 			return nil, err

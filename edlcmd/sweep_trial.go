@@ -91,7 +91,7 @@ func (s *sweeper) trial(ctx context.Context, r sweep.Run) (*trialResult, error) 
 	case err != nil && ctx.Err() != nil:
 		return nil, err
 	case err != nil && fault.KindOf(err) != fault.NotFinite:
-		return nil, inFile(s.programOf(s.trials[r.Trial]), err)
+		return nil, inFile(s.programOf(s.trials[r.Trial]), s.tables.unseen(err))
 	case err != nil:
 		result.Error = oneLine(err.Error())
 	default:

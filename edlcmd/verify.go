@@ -31,6 +31,7 @@ type verifyFlags struct {
 	jobFlags
 	startup startupFlag
 	batch   batchFlag
+	tables  tableData
 	steps   int
 	all     bool
 	output  *choice
@@ -53,6 +54,7 @@ differences are to be expected, and it says why.`,
 	f.addSupervision(cmd)
 	f.startup.add(cmd)
 	f.batch.add(cmd)
+	f.tables.add(cmd)
 	cmd.Flags().IntVar(&f.steps, "steps", 0, "train on the first `N` batches only")
 	cmd.Flags().BoolVar(&f.all, "all", false, "also list the variables that do not differ")
 	f.output = outputFlag(cmd)
@@ -85,6 +87,9 @@ func verifyProgram(cmd *cobra.Command, c *console, f *verifyFlags, args []string
 		return err
 	}
 	if err := f.batch.give(cmd.Flags(), spec, p); err != nil {
+		return err
+	}
+	if err := f.tables.give(cmd.Context(), c, spec.Data, &evalFlags{}, path, p, nil); err != nil {
 		return err
 	}
 	dir, err := os.MkdirTemp("", "edl-verify-")

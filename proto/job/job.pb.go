@@ -321,7 +321,7 @@ type JobSpec struct {
 	Mode               Mode                   `protobuf:"varint,7,opt,name=mode,proto3,enum=edl.job.Mode" json:"mode,omitempty"`
 	Passes             int32                  `protobuf:"varint,8,opt,name=passes,proto3" json:"passes,omitempty"`                                    // 0: 1
 	Save               string                 `protobuf:"bytes,9,opt,name=save,proto3" json:"save,omitempty"`                                         // directory for persistable variables after training; empty: none
-	Params             string                 `protobuf:"bytes,10,opt,name=params,proto3" json:"params,omitempty"`                                    // directory or combined file to start from; empty: the startup program
+	Params             string                 `protobuf:"bytes,10,opt,name=params,proto3" json:"params,omitempty"`                                    // directory, combined file, or URL of a saved model to start from; empty: the startup program
 	Fetch              []string               `protobuf:"bytes,11,rep,name=fetch,proto3" json:"fetch,omitempty"`                                      // variables reported with every step
 	MinBlockSize       int64                  `protobuf:"varint,12,opt,name=min_block_size,json=minBlockSize,proto3" json:"min_block_size,omitempty"` // elements of the smallest slice; 0: 8192
 	NoSlice            bool                   `protobuf:"varint,13,opt,name=no_slice,json=noSlice,proto3" json:"no_slice,omitempty"`                  // keep every parameter whole

@@ -335,12 +335,17 @@ func Begin(p executor.Progress, reader string, fed bool) executor.Progress {
 
 // CheckFiles refuses data of which this machine has no file, before a job begins for them. Files of a dataset that grows may come later.
 func CheckFiles(ctx context.Context, s *job.JobSpec) error {
-	for _, d := range s.Data {
-		if d.Follow {
-			continue
-		}
-		if err := dataset.CheckFiles(ctx, d.Globs); err != nil {
-			return fault.Wrap(fault.KindOf(err), "--data "+d.Dataset, err)
+	for _, of := range []struct {
+		flag string
+		data []*job.DataBinding
+	}{{"--data ", s.Data}, {"--eval-data ", s.Evaluation.GetData()}} {
+		for _, d := range of.data {
+			if d.Follow {
+				continue
+			}
+			if err := dataset.CheckFiles(ctx, d.Globs); err != nil {
+				return fault.Wrap(fault.KindOf(err), of.flag+d.Dataset, err)
+			}
 		}
 	}
 	return nil

@@ -38,7 +38,7 @@ type file struct {
 	Passes             int32             `yaml:"passes" doc:"how often the data is read; 0: as the program says"`
 	Save               string            `yaml:"save" doc:"folder for the model; empty: none"`
 	Overwrite          bool              `yaml:"overwrite" doc:"save may replace another model"`
-	Params             string            `yaml:"params" doc:"folder or file of parameters to start from"`
+	Params             string            `yaml:"params" doc:"folder, file or URL of parameters to start from"`
 	Fetch              []string          `yaml:"fetch" doc:"variables that are reported with each step; none: the loss"`
 	MinBlockSize       int64             `yaml:"min_block_size" doc:"elements of the smallest slice of a parameter; 0: 8192"`
 	NoSlice            bool              `yaml:"no_slice" doc:"keep every parameter whole on one pserver"`

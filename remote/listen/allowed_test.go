@@ -73,6 +73,7 @@ func TestPlacesOutsideAreRefused(t *testing.T) {
 		"data of an endpoint":    {func(s *job.JobSpec) { s.Data[0].Globs = []string{"s3://b/x?endpoint=http://127.0.0.1:1"} }, "--allow-data"},
 		"data of a file URL":     {func(s *job.JobSpec) { s.Data[0].Globs = []string{"file://" + f.in + "/x"} }, "--allow-data"},
 		"params":                 {func(s *job.JobSpec) { s.Params = f.out }, "--allow-data"},
+		"params in a bucket":     {func(s *job.JobSpec) { s.Params = "s3://b/model?endpoint=http://127.0.0.1:1" }, "--allow-data"},
 		"params behind a link":   {func(s *job.JobSpec) { s.Params = filepath.Join(f.in, "link") }, "through a link"},
 		"params in a link":       {func(s *job.JobSpec) { s.Params = filepath.Join(f.in, "linked") }, "through a link"},
 		"save":                   {func(s *job.JobSpec) { s.Save = f.out }, "--allow-save"},

@@ -12,6 +12,7 @@ import (
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/executor/export"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/bucket"
 	"github.com/edl-go/edl/internal/ranges"
 	"github.com/edl-go/edl/ops/reader"
 	"github.com/edl-go/edl/program"
@@ -38,7 +39,7 @@ type jobState struct {
 	earlier  int64                 // records in it that a job before this one has trained, whose checkpoint or state this one has gone on with
 	dir      string                // directory of the kept state that the roles start with; empty: params, or the startup program
 	params   string                // directory of parameters that the roles start with; empty: dir, or the startup program
-	unpacked string                // directory that a combined file of parameters was unpacked into; empty: none
+	unpacked string                // directory that parameters of one file, or of a bucket, were copied into; empty: none
 	exported string                // directory that a checkpoint was exported to; empty: none
 	done     func()                // with the kept state; nil: there is none
 	keep     *expected
@@ -73,7 +74,7 @@ func (m *Manager) openState(ctx context.Context, id string, spec *job.JobSpec, p
 	}
 	base, from := s.dir, s.dir
 	if spec.Params != "" { // they win over the state; variables of other programs stay
-		if err := s.unpack(executor.FilesOf(ctx), spec.Params, p, m.cfg.RunDir); err != nil {
+		if err := s.unpack(executor.FilesOf(ctx), spec.Params, p, m.stateDir()); err != nil {
 			return nil, err
 		}
 		s.dir, from = "", s.params
@@ -141,6 +142,9 @@ func (s *jobState) enterTrained(spec *job.JobSpec) error {
 // unpack turns a combined parameter file into a directory of single ones, which is what roles load from: they know the variables
 // of their own programs only, and a combined file does not name its own. The directory ends with the job.
 func (s *jobState) unpack(files executor.Files, from string, p *program.Program, scratch string) error {
+	if bucket.IsURL(from) {
+		return s.fetch(files, from, scratch)
+	}
 	isDir, err := files.IsDir(from)
 	if err != nil {
 		return err
@@ -163,6 +167,16 @@ func (s *jobState) unpack(files executor.Files, from string, p *program.Program,
 	}
 	s.params = dir
 	return nil
+}
+
+// fetch copies a saved model from the URL of a bucket to a directory that ends with the job.
+func (s *jobState) fetch(files executor.Files, from, scratch string) error {
+	dir, err := os.MkdirTemp(scratch, "params-")
+	if err != nil {
+		return fault.Wrap(fault.Internal, scratch, err)
+	}
+	s.unpacked, s.params = dir, filepath.Join(dir, "model")
+	return files.FetchState(from, s.params)
 }
 
 // give tells a role what it starts with and what it leaves.

@@ -2,15 +2,22 @@ package listen_test
 
 import (
 	"errors"
+	"io"
+	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/johannesboyne/gofakes3"
+	"github.com/johannesboyne/gofakes3/backend/s3mem"
+	_ "gocloud.dev/blob/s3blob" // opens the URLs of s3
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/bucket"
 	"github.com/edl-go/edl/internal/testkit"
 	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/program"
@@ -213,6 +220,68 @@ func TestStartWhileClosing(t *testing.T) {
 		if err := <-told; !errors.Is(err, fault.Unavailable) && !errors.Is(err, fault.Canceled) {
 			t.Errorf("the job is told %v", err)
 		}
+	}
+	if left, err := os.ReadDir(scratch); err != nil || len(left) != 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// A model in a bucket is copied before the job starts, and the copy ends with the job. A bucket without a model starts no job.
+func TestParametersOfABucketEndWithTheJob(t *testing.T) {
+	t.Setenv("AWS_ACCESS_KEY_ID", "key")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+	backend := s3mem.New()
+	server := httptest.NewServer(gofakes3.New(backend).Server())
+	defer server.Close()
+	if err := backend.CreateBucket("models"); err != nil {
+		t.Fatal(err)
+	}
+	scratch, store := t.TempDir(), "s3://models/digits?region=us-east-1&use_path_style=true&endpoint="+url.QueryEscape(server.URL)
+	m := testkit.Fed(t, optimizer.SGD(0.1))
+	saved := t.TempDir()
+	local := executor.New()
+	defer local.Close()
+	if err := local.Startup(bounded(t), m.Program); err != nil {
+		t.Fatal(err)
+	}
+	if err := local.Save(bounded(t), saved, m.Program); err != nil {
+		t.Fatal(err)
+	}
+	spec := encoded(t, m)
+	spec.Fed, spec.Params = true, store
+	h := newHarness(t, listen.Config{RunDir: scratch}, all(idle))
+	if _, err := h.Start(bounded(t), spec); !errors.Is(err, fault.NotFound) || !strings.Contains(err.Error(), "no saved model") {
+		t.Errorf("a bucket without a model: %v", err)
+	}
+	whole, err := bucket.OpenWhole(bounded(t), store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer whole.Close(bounded(t))
+	files, err := os.ReadDir(saved)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole.Begin(bounded(t))
+	for _, file := range files {
+		b, err := os.ReadFile(filepath.Join(saved, file.Name()))
+		if err == nil {
+			err = whole.Create(bounded(t), file.Name(), func(w io.Writer) error { _, err := w.Write(b); return err })
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := whole.Commit(bounded(t)); err != nil {
+		t.Fatal(err)
+	}
+	j := h.begin(t, spec)
+	copied, err := filepath.Glob(filepath.Join(scratch, "*", "*", "*"))
+	if err != nil || len(copied) != len(files) {
+		t.Errorf("%d files are copied, want %d, %v", len(copied), len(files), err)
+	}
+	if err := j.Stop(bounded(t)); err != nil {
+		t.Fatal(err)
 	}
 	if left, err := os.ReadDir(scratch); err != nil || len(left) != 0 {
 		t.Errorf("left behind: %v, %v", left, err)
