@@ -46,6 +46,15 @@ var recurrences = []recurrence{
 		repeat(m, 4, func(layers.Variable) { layers.AssignTo(h, layers.Tanh(layers.MatMul(h, in["w"]))) })
 		return layers.ReduceSum(layers.Square(h))
 	}},
+	{name: "segments", feeds: map[string][]int64{"x": {5, 2}}, build: func(m *layers.Model, in map[string]layers.Variable) layers.Variable {
+		numbers, _ := tensor.FromSlice([]int64{0, 0, 1, 3, 3})
+		ids := layers.AssignValue(m, numbers)
+		var losses []layers.Variable
+		for _, kind := range []string{"SUM", "MEAN", "MAX", "MIN"} {
+			losses = append(losses, layers.ReduceSum(layers.Square(layers.SegmentPool(in["x"], ids, kind))))
+		}
+		return layers.Sums(losses)
+	}},
 	{name: "arrays", feeds: map[string][]int64{"x": {3, 2}, "w": {2, 2}}, build: func(m *layers.Model, in map[string]layers.Variable) layers.Variable {
 		items, results, states := layers.CreateArray(m, layers.DType(tensor.Float64)), layers.CreateArray(m, layers.DType(tensor.Float64)), layers.CreateArray(m, layers.DType(tensor.Float64))
 		for i := range 3 {
