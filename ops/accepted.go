@@ -151,31 +151,12 @@ func sameAttr(op *program.Op, name string, v program.Attr) bool {
 		if got, ok := op.Ints(name); ok {
 			return slices.EqualFunc(got, v, func(a int64, b int32) bool { return a == int64(b) })
 		}
-		return len(v) == 0 && emptyList(op.Attrs[name])
+		return len(v) == 0 && program.IsEmptyList(op.Attrs[name])
 	case []float32:
 		if got, ok := op.Floats(name); ok {
 			return slices.EqualFunc(got, v, func(a float64, b float32) bool { return a == float64(b) })
 		}
-		return len(v) == 0 && emptyList(op.Attrs[name])
-	}
-	return false
-}
-
-// emptyList reports whether a value is a list without elements. Fluid could not know their type.
-func emptyList(value program.Attr) bool {
-	switch v := value.(type) {
-	case []bool:
-		return len(v) == 0
-	case []int32:
-		return len(v) == 0
-	case []int64:
-		return len(v) == 0
-	case []float32:
-		return len(v) == 0
-	case []float64:
-		return len(v) == 0
-	case []string:
-		return len(v) == 0
+		return len(v) == 0 && program.IsEmptyList(op.Attrs[name])
 	}
 	return false
 }

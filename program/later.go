@@ -171,7 +171,7 @@ func sortValues(op *Op) {
 		return
 	}
 	delete(op.Attrs, "values")
-	if old, ok := op.Attrs[name]; !ok || emptyAttr(old) {
+	if old, ok := op.Attrs[name]; !ok || IsEmptyList(old) {
 		op.Attrs[name] = list
 	}
 }
@@ -216,8 +216,8 @@ func floatsOf(a Attr) Attr {
 	return nil
 }
 
-// emptyAttr reports whether a value is an empty list.
-func emptyAttr(a Attr) bool {
+// IsEmptyList reports whether a value is a list without elements. Fluid writes such lists with any type.
+func IsEmptyList(a Attr) bool {
 	switch v := a.(type) {
 	case []int32:
 		return len(v) == 0
@@ -228,6 +228,8 @@ func emptyAttr(a Attr) bool {
 	case []float64:
 		return len(v) == 0
 	case []bool:
+		return len(v) == 0
+	case []string:
 		return len(v) == 0
 	}
 	return false

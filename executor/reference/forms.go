@@ -6,8 +6,8 @@ import (
 )
 
 // forms keeps copies of the tensors in which rows of tables cross from the ranks to the update (compress.RowsForm). Such a tensor has room for all rows of a table, and a
-// batch uses a few. So a copy holds what is in use, and its memory serves each round: new memory for each copy would soon be memory that was written before, all of
-// which takes place.
+// batch uses a few. So a copy takes over only what is in use, and each round uses the same copies again. A new copy in each round would get memory that the
+// collector has freed and clears as a whole: 23 GB for 39 tables.
 type forms struct {
 	kept  map[string][]*tensor.Tensor // by the name of the variable
 	taken map[string]int              // of kept, in this round

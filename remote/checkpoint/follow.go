@@ -32,8 +32,8 @@ func Follow(ctx context.Context, address string) (*Follower, error) {
 	return &Follower{store: s, which: which}, nil
 }
 
-// Newest returns the checkpoint that Find would return: fault.NotFound if there is none yet. The store stays open. Where the last one that it has returned is gone, it
-// returns no older one but that one again, which can be read no more: a store that somebody removes, or that is away in parts, takes nobody back.
+// Newest returns the checkpoint that Find would return: fault.NotFound if there is none yet. The store stays open. It never returns an older checkpoint than before. If
+// the last one is gone and only older ones are left, as while somebody removes the store, it returns the last one again, though nobody can read that any more.
 func (f *Follower) Newest(ctx context.Context) (*Checkpoint, error) {
 	there, err := f.complete(ctx)
 	if err != nil {

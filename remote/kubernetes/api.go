@@ -48,6 +48,9 @@ func Config(file, context string) (c *rest.Config, namespace string, err error) 
 		if context != "" && strings.Contains(err.Error(), strconv.Quote(context)) {
 			return nil, "", fault.E(fault.InvalidArgument, fault.At("--context"), fault.Cause(err), fault.Want("one of the file of kubectl"))
 		}
+		if clientcmd.IsEmptyConfig(err) { // whose own words name a variable that this command has no use for
+			return nil, "", fault.E(fault.InvalidArgument, fault.At("--kubeconfig"), fault.Got("no cluster"), fault.Want("a file of kubectl, or a pod with a service account"))
+		}
 		return nil, "", fault.E(fault.InvalidArgument, fault.At("--kubeconfig"), fault.Cause(err), fault.Want("a file of kubectl, or a pod with a service account"))
 	}
 	return c, namespace, nil

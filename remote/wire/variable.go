@@ -19,7 +19,7 @@ type Sender interface {
 	SendMsg(m any) error // as of grpc.ClientStream and grpc.ServerStream
 }
 
-// Zeros says whether zeros of a large variable may be left out: those of a table that grows are memory that was never written, at either end.
+// Zeros says whether zeros of a large variable may be left out. A table that grows is mostly zeros, which take no memory at either end until somebody writes them.
 type Zeros bool
 
 // LeaveOut is for a receiver that has asked for it, Keep for all others.
