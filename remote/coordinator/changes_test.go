@@ -74,7 +74,7 @@ func TestMembersComeAndGo(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			j := newShared(t, c.least, c.most)
+			j := newShared(t, c.least, c.most, c.last)
 			j.cfg.Servers = []rpc.ParameterServerClient{j.server.Client}
 			p := pstest.SGD(0, true, 1, 1)
 			j.server.Serve(p)
@@ -93,8 +93,8 @@ func TestMembersComeAndGo(t *testing.T) {
 			if err := j.server.Wait(); err != nil {
 				t.Error(err)
 			}
-			if got := p.Variables["w0"].Float32s()[0]; math.Abs(float64(got)+batchMean*lastRound) > 1e-4 {
-				t.Errorf("%d rounds moved the parameter to %v, want %v", lastRound, got, -batchMean*lastRound)
+			if got := p.Variables["w0"].Float32s()[0]; math.Abs(float64(got)+batchMean*float64(j.rounds)) > 1e-4 {
+				t.Errorf("%d rounds moved the parameter to %v, want %v", j.rounds, got, -batchMean*float64(j.rounds))
 			}
 			if !j.sizes[c.first] || !j.sizes[c.last] {
 				t.Errorf("generations of %v trainers, want %d and %d", j.sizes, c.first, c.last)
@@ -145,27 +145,28 @@ func TestPoisonInSyncMode(t *testing.T) {
 const (
 	batchRows = 10
 	batchMean = 4.5
-	lastRound = 6
 )
 
 // shared is a sync job over a real pserver, whose trainers take part message by message.
 type shared struct {
 	*home
 	server *pstest.Server
+	atLast int // how many trainers the last generation has
 	mu     sync.Mutex
 	now    running
+	rounds uint64       // of the job: 6, and more until a generation of atLast trainers trains one
 	sizes  map[int]bool // of the generations that trained
 }
 
-func newShared(t *testing.T, least, most int) *shared {
+func newShared(t *testing.T, least, most, atLast int) *shared {
 	cfg := config(least)
 	cfg.TrainersMax = most
 	h := newHome(t, cfg)
-	j := &shared{home: h, server: pstest.New(t, pstest.Config(max(least, most))), sizes: map[int]bool{}}
+	j := &shared{home: h, server: pstest.New(t, pstest.Config(max(least, most))), rounds: 6, atLast: atLast, sizes: map[int]bool{}}
 	return j
 }
 
-// trainer is one process. It trains up to lastRound, unless act, which is called when it has sent its gradient to a round, ends it.
+// trainer is one process. It trains to the end of the job, unless act, which is called when it has sent its gradient to a round, ends it.
 func (j *shared) trainer(rank uint32, incarnation uint64, act func(generation, round uint64) (die bool)) error {
 	t := pstest.Trainer{Client: j.server.Client, Rank: rank}
 	ctx := j.t.Context()
@@ -179,20 +180,32 @@ func (j *shared) trainer(rank uint32, incarnation uint64, act func(generation, r
 			return err
 		}
 		last = r.Generation
-		j.mu.Lock()
-		j.sizes[int(r.Trainers)] = true
-		j.mu.Unlock()
-		died, err := j.rounds(t, r, act)
+		died, err := j.train(t, r, act)
 		if died || err == nil || !errors.Is(err, fault.Superseded) {
 			return err
 		}
 	}
 }
 
-// rounds trains in one generation.
-func (j *shared) rounds(t pstest.Trainer, r *rpc.JoinResponse, act func(generation, round uint64) bool) (died bool, err error) {
+// more returns whether the job has a round for a generation of so many trainers.
+func (j *shared) more(round uint64, trainers uint32) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !j.sizes[j.atLast] {
+		j.rounds = max(j.rounds, round+1)
+	}
+	if round >= j.rounds {
+		return false
+	}
+	j.sizes[int(trainers)] = true
+	return true
+}
+
+// train trains in one generation.
+func (j *shared) train(t pstest.Trainer, r *rpc.JoinResponse, act func(generation, round uint64) bool) (died bool, err error) {
 	ctx := j.t.Context()
-	for round := r.Round; round < lastRound; round++ {
+	round := r.Round
+	for ; j.more(round, r.Trainers); round++ {
 		from, to := batchRows*r.Position/r.Trainers, batchRows*(r.Position+1)/r.Trainers
 		mean := float32(from+to-1) / 2
 		who := idOf(r.Generation, t.Rank, round)
@@ -214,10 +227,10 @@ func (j *shared) rounds(t pstest.Trainer, r *rpc.JoinResponse, act func(generati
 			return false, err
 		}
 	}
-	if _, err := t.Client.Complete(ctx, &rpc.CompleteRequest{Id: idOf(r.Generation, t.Rank, lastRound)}); err != nil {
+	if _, err := t.Client.Complete(ctx, &rpc.CompleteRequest{Id: idOf(r.Generation, t.Rank, round)}); err != nil {
 		return false, err
 	}
-	_, err = j.current().client.Leave(ctx, &rpc.LeaveRequest{Id: idOf(r.Generation, t.Rank, lastRound)})
+	_, err = j.current().client.Leave(ctx, &rpc.LeaveRequest{Id: idOf(r.Generation, t.Rank, round)})
 	return false, err
 }
 
