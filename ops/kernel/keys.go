@@ -99,12 +99,16 @@ func LookUpKeys[T Stored](out []float32, table []T, t KeyTable, initial InitialR
 // sign. different gets the keys in this order, each once, and n is how many they are. All slices have the length of keys.
 func OrderKeys(order, spare, different, keys []int64) (ordered []int64, n int) {
 	order, spare = order[:len(keys)], spare[:len(keys)]
-	for i := range order {
-		order[i] = int64(i)
-	}
-	for shift := 0; shift < 64; shift += digitBits {
-		placesByDigit(spare, order, keys, shift)
-		order, spare = spare, order
+	if len(keys) <= fewKeys {
+		placesOfFew(order, keys)
+	} else {
+		for i := range order {
+			order[i] = int64(i)
+		}
+		for shift := 0; shift < 64; shift += digitBits {
+			placesByDigit(spare, order, keys, shift)
+			order, spare = spare, order
+		}
 	}
 	shift := placeBits(len(keys))
 	for i, place := range order {
@@ -115,6 +119,21 @@ func OrderKeys(order, spare, different, keys []int64) (ordered []int64, n int) {
 		order[i] = int64(n-1)<<shift | place
 	}
 	return order, n
+}
+
+// fewKeys is how many keys are sorted by insertion. Above it passes over digits, with a count for each digit, are faster.
+const fewKeys = 192
+
+// placesOfFew fills order with the places of keys, stably sorted by key without sign.
+func placesOfFew(order, keys []int64) {
+	for i, key := range keys {
+		at := i
+		for at > 0 && uint64(keys[order[at-1]]) > uint64(key) {
+			order[at] = order[at-1]
+			at--
+		}
+		order[at] = int64(i)
+	}
 }
 
 // placesByDigit writes from to out, stably sorted by a digit of the key at each place.

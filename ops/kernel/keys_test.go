@@ -77,7 +77,7 @@ func TestLookUpKeys(t *testing.T) {
 func TestOrderKeys(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		mixed := []int64{}
-		for _, key := range rapid.SliceOfN(keys(), 0, 60).Draw(t, "keys") {
+		for _, key := range rapid.SliceOfN(keys(), 0, rapid.SampledFrom([]int{60, 400}).Draw(t, "most")).Draw(t, "keys") {
 			mixed = append(mixed, kernel.MixKey(key))
 		}
 		n := len(mixed)

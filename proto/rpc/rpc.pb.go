@@ -6054,13 +6054,15 @@ func (x *SendResponse) GetDuplicate() bool {
 	return false
 }
 
-// RowsRequest names rows of a table that a server has, or of its slice of one.
+// RowsRequest names rows of tables that a server has, or of its slices of them: at most 2^20 rows in all, whose answer has at most 64 MiB. A table may be there
+// several times.
 type RowsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`              // with the round in sync mode
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`          // of the table at the server
-	Rows          []uint32               `protobuf:"varint,3,rep,packed,name=rows,proto3" json:"rows,omitempty"`  // from the first row of the slice on; at most 2^20
-	Keys          []int64                `protobuf:"fixed64,4,rep,packed,name=keys,proto3" json:"keys,omitempty"` // of a table that grows, in place of rows: mixed keys, at most 2^20. A key without a row gets its initial values back
+	Id            *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`                 // with the round in sync mode
+	Tables        []string               `protobuf:"bytes,2,rep,name=tables,proto3" json:"tables,omitempty"`         // their names at the server
+	Rows          []uint32               `protobuf:"varint,3,rep,packed,name=rows,proto3" json:"rows,omitempty"`     // of tables that do not grow, one table after another: numbers from the first row of the slice on
+	Keys          []int64                `protobuf:"fixed64,4,rep,packed,name=keys,proto3" json:"keys,omitempty"`    // of tables that grow, one table after another: mixed keys. A key without a row gets its initial values back
+	Counts        []uint32               `protobuf:"varint,5,rep,packed,name=counts,proto3" json:"counts,omitempty"` // of each table: how many of rows, or of keys, are its
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6102,11 +6104,11 @@ func (x *RowsRequest) GetId() *Identity {
 	return nil
 }
 
-func (x *RowsRequest) GetName() string {
+func (x *RowsRequest) GetTables() []string {
 	if x != nil {
-		return x.Name
+		return x.Tables
 	}
-	return ""
+	return nil
 }
 
 func (x *RowsRequest) GetRows() []uint32 {
@@ -6119,6 +6121,13 @@ func (x *RowsRequest) GetRows() []uint32 {
 func (x *RowsRequest) GetKeys() []int64 {
 	if x != nil {
 		return x.Keys
+	}
+	return nil
+}
+
+func (x *RowsRequest) GetCounts() []uint32 {
+	if x != nil {
+		return x.Counts
 	}
 	return nil
 }
@@ -9529,12 +9538,13 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x04data\x18\b \x01(\fR\x04data\x12\x14\n" +
 	"\x05zeros\x18\t \x01(\x03R\x05zeros\",\n" +
 	"\fSendResponse\x12\x1c\n" +
-	"\tduplicate\x18\x01 \x01(\bR\tduplicate\"l\n" +
+	"\tduplicate\x18\x01 \x01(\bR\tduplicate\"\x88\x01\n" +
 	"\vRowsRequest\x12!\n" +
-	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
+	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x16\n" +
+	"\x06tables\x18\x02 \x03(\tR\x06tables\x12\x12\n" +
 	"\x04rows\x18\x03 \x03(\rR\x04rows\x12\x12\n" +
-	"\x04keys\x18\x04 \x03(\x10R\x04keys\"b\n" +
+	"\x04keys\x18\x04 \x03(\x10R\x04keys\x12\x16\n" +
+	"\x06counts\x18\x05 \x03(\rR\x06counts\"b\n" +
 	"\x0fOpenDataRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x12\n" +
 	"\x04send\x18\x02 \x03(\tR\x04send\x12\x18\n" +

@@ -2240,7 +2240,8 @@ type ParameterServerClient interface {
 	SendBarrier(ctx context.Context, in *BarrierRequest, opts ...grpc.CallOption) (*BarrierResponse, error)
 	// GetVariable returns a variable as it is after a round, waiting for that round.
 	GetVariable(ctx context.Context, in *GetRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[VariableChunk], error)
-	// GetRows returns rows of a table as they are after a round, waiting for that round: a variable of dims [rows asked for, width].
+	// GetRows returns rows of tables as they are after a round, waiting for that round: one vector of int32. For each table of the request, in order, it has the
+	// type of the elements (VarType.Type: float32 or bfloat16) and the elements of the rows, up to a multiple of 4 bytes.
 	GetRows(ctx context.Context, in *RowsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[VariableChunk], error)
 	// CopyRows returns rows of a slice to a pserver of the next placement: those of them that it does not have as they are here.
 	CopyRows(ctx context.Context, in *CopyRequest, opts ...grpc.CallOption) (*CopyResponse, error)
@@ -2534,7 +2535,8 @@ type ParameterServerServer interface {
 	SendBarrier(context.Context, *BarrierRequest) (*BarrierResponse, error)
 	// GetVariable returns a variable as it is after a round, waiting for that round.
 	GetVariable(*GetRequest, grpc.ServerStreamingServer[VariableChunk]) error
-	// GetRows returns rows of a table as they are after a round, waiting for that round: a variable of dims [rows asked for, width].
+	// GetRows returns rows of tables as they are after a round, waiting for that round: one vector of int32. For each table of the request, in order, it has the
+	// type of the elements (VarType.Type: float32 or bfloat16) and the elements of the rows, up to a multiple of 4 bytes.
 	GetRows(*RowsRequest, grpc.ServerStreamingServer[VariableChunk]) error
 	// CopyRows returns rows of a slice to a pserver of the next placement: those of them that it does not have as they are here.
 	CopyRows(context.Context, *CopyRequest) (*CopyResponse, error)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/compress"
+	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/comm"
 	"github.com/edl-go/edl/ops/kernel"
 	"github.com/edl-go/edl/proto/rpc"
@@ -15,16 +16,17 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// Limits of one answer of GetRows.
+// Limits of one answer of GetRows, for all of its tables together.
 const (
+	mostTables   = 1 << 12
 	mostRows     = 1 << 20
 	mostRowBytes = 64 << 20
 )
 
-// GetRows sends rows of a table: in sync mode as they are after the rounds below id.round, in async mode as they are when all contributions of this trainer are
-// applied.
+// GetRows sends rows of tables: in sync mode as they are after the rounds below id.round, in async mode as they are when all contributions of this trainer are
+// applied, and all at the same moment.
 //
-// In sync mode the rows stay as they are while they are read: the table changes when this trainer has declared the round, which it does after it has
+// In sync mode the rows stay as they are while they are read: the tables change when this trainer has declared the round, which it does after it has
 // received them, or when its generation has ended. Then nothing counts that the trainer makes of them.
 func (s *Server) GetRows(m *rpc.RowsRequest, stream grpc.ServerStreamingServer[rpc.VariableChunk]) error {
 	ctx, c := stream.Context(), s.core
@@ -35,12 +37,9 @@ func (s *Server) GetRows(m *rpc.RowsRequest, stream grpc.ServerStreamingServer[r
 	if _, err := c.decide(ctx, Read{from}); err != nil {
 		return err
 	}
-	table, err := tableOf(s, m.Name)
-	if err != nil {
-		return c.refuse(err)
-	}
 	room := rowsAnswers.Get().(*rowsAnswer)
-	snapshot, err := room.gather(s, m, table)
+	snapshot, err := room.gather(s, m)
+	room.wanted = slices.Delete(room.wanted, 0, len(room.wanted))
 	rowsAnswers.Put(room)
 	if err != nil {
 		return c.refuse(err)
@@ -51,104 +50,156 @@ func (s *Server) GetRows(m *rpc.RowsRequest, stream grpc.ServerStreamingServer[r
 	return snapshot.Send(stream)
 }
 
+// servedTables are the tables whose rows trainers ask for, by the names of their slices at a server. The value is nil for one that does not grow.
+type servedTables map[string]*comm.GrownTable
+
+// servedTablesOf finds the variables that a server keeps from round to round and that have rows of float32, or of bfloat16.
+func servedTablesOf(service *comm.Service, v ops.BlockRunner) servedTables {
+	all := servedTables{}
+	for _, slice := range service.Slices {
+		if t, ok := v.Variable(slice.Name); ok && (t.DType() == tensor.Float32 || t.DType() == tensor.BFloat16) && len(t.Dims()) == 2 {
+			all[slice.Name] = nil
+		}
+	}
+	for i := range service.Tables {
+		t := &service.Tables[i]
+		if _, ok := all[t.Name]; ok {
+			all[t.Name] = t
+		}
+	}
+	return all
+}
+
+// find returns the table that a request names, without the rows.
+func (s servedTables) find(name string, v ops.BlockRunner) (w wantedRows, ok bool) {
+	if w.grown, ok = s[name]; ok {
+		w.table, ok = v.Variable(name)
+	}
+	if ok && w.grown != nil {
+		keys, _ := v.Variable(w.grown.Keys)
+		index, _ := v.Variable(w.grown.Index)
+		w.view, ok = w.grown.View(keys, index)
+	}
+	return w, ok
+}
+
 // A rowsAnswer is memory for one answer. A server with large tables has much memory that lives, so its collector runs rarely: answers must leave little behind.
 type rowsAnswer struct {
-	rows   []int64
-	values []float32
-	halves []uint16 // of a table that is stored as bfloat16: its rows travel as they are
+	wanted []wantedRows
+	words  []int32
+	rows   []int64   // of one table
+	values []float32 // of a table that grows and is stored as bfloat16
 }
 
 var rowsAnswers = sync.Pool{New: func() any { return new(rowsAnswer) }}
 
-// gather copies the rows that are asked for, while nobody changes the table if it may change.
-func (r *rowsAnswer) gather(s *Server, m *rpc.RowsRequest, table *tensor.Tensor) (*wire.Snapshot, error) {
-	width := int(table.Dims()[1])
-	rows := len(m.Rows) + len(m.Keys)
-	if rows > mostRows || rows*width > mostRowBytes/4 {
-		return nil, fault.E(fault.TooLarge, fault.Var(m.Name), fault.Gotf("a request for %d rows of %d elements", rows, width),
-			fault.Wantf("at most %d rows and %d bytes", mostRows, mostRowBytes))
-	}
-	grown, view, err := grownTable(s, m)
-	if err == nil && grown == nil {
-		err = r.read(m, table)
-	}
+// wantedRows are the rows of one table that a request is for: rows, or keys if grown is not nil.
+type wantedRows struct {
+	table *tensor.Tensor
+	grown *comm.GrownTable
+	view  kernel.KeyTable // of grown
+	rows  []uint32
+	keys  []int64
+}
+
+// elements returns how many elements the rows have.
+func (w *wantedRows) elements() int { return (len(w.rows) + len(w.keys)) * int(w.table.Dims()[1]) }
+
+// gather copies the rows that are asked for, while nobody changes a table if it may change.
+func (r *rowsAnswer) gather(s *Server, m *rpc.RowsRequest) (*wire.Snapshot, error) {
+	words, err := r.read(s, m)
 	if err != nil {
 		return nil, err
 	}
+	r.words = slices.Grow(r.words[:0], words)[:words]
 	if s.core.rounds == nil {
 		s.values.Lock()
 		defer s.values.Unlock()
 	}
-	stored := table.DType() == tensor.BFloat16
-	if grown != nil || !stored {
-		r.values = slices.Grow(r.values[:0], rows*width)[:rows*width]
-	}
-	if stored {
-		r.halves = slices.Grow(r.halves[:0], rows*width)[:rows*width]
-	}
-	switch {
-	case grown != nil:
-		grown.LookUp(r.values, table, view, m.Keys)
-		if stored {
-			kernel.ToBFloat16(r.halves, r.values) // exact
+	left := r.words
+	for i := range r.wanted {
+		w := &r.wanted[i]
+		var into *tensor.Tensor
+		if into, left, err = wire.BeginRows(left, w.table.DType(), w.elements()); err != nil {
+			return nil, err
 		}
-	case stored:
-		kernel.GatherHalves(r.halves, table.Halves(), r.rows, width)
-	default:
-		kernel.GatherRows(r.values, table.Float32s(), r.rows, width)
+		r.copyRows(into, w)
 	}
-	var out *tensor.Tensor
-	if stored {
-		out, err = tensor.FromHalves(tensor.BFloat16, r.halves, int64(rows), int64(width))
-	} else {
-		out, err = tensor.FromSlice(r.values, int64(rows), int64(width))
-	}
+	out, err := tensor.FromSlice(r.words, int64(words))
 	if err != nil {
 		return nil, err
 	}
-	return wire.Snap(&rpc.VariableChunk{Name: m.Name}, out, wire.Keep)
+	return wire.Snap(&rpc.VariableChunk{}, out, wire.Keep)
 }
 
-// grownTable returns the table that a request names, nil if it does not grow, and what finds its keys. A request has keys if the table grows, else row numbers.
-func grownTable(s *Server, m *rpc.RowsRequest) (*comm.GrownTable, kernel.KeyTable, error) {
-	at := slices.IndexFunc(s.cuts.service.Tables, func(t comm.GrownTable) bool { return t.Name == m.Name })
-	if at < 0 && len(m.Keys) == 0 {
-		return nil, kernel.KeyTable{}, nil
-	}
-	if at >= 0 && len(m.Rows) == 0 {
-		t := &s.cuts.service.Tables[at]
-		keys, _ := s.values.Variable(t.Keys)
-		index, _ := s.values.Variable(t.Index)
-		if view, ok := t.View(keys, index); ok {
-			return t, view, nil
-		}
-	}
-	return nil, kernel.KeyTable{}, fault.E(fault.Foreign, fault.Var(m.Name), fault.At(s.core.Where), fault.Gotf("a request for %d rows and %d keys", len(m.Rows), len(m.Keys)),
-		fault.Want("keys of a table that grows, or rows of another"))
-}
-
-// tableOf returns a variable that this server keeps from round to round and that has rows of float32, or of bfloat16.
-func tableOf(s *Server, name string) (*tensor.Tensor, error) {
-	for _, slice := range s.cuts.service.Slices {
-		if slice.Name != name {
-			continue
-		}
-		if t, ok := s.values.Variable(name); ok && (t.DType() == tensor.Float32 || t.DType() == tensor.BFloat16) && len(t.Dims()) == 2 {
-			return t, nil
-		}
-	}
-	return nil, fault.E(fault.Foreign, fault.Var(name), fault.At(s.core.Where), fault.Got("a request for rows of a table that is not here"))
-}
-
-// read checks which rows are asked for.
-func (r *rowsAnswer) read(m *rpc.RowsRequest, table *tensor.Tensor) error {
-	height := table.Dims()[0]
+// copyRows copies the rows of one table.
+func (r *rowsAnswer) copyRows(into *tensor.Tensor, w *wantedRows) {
+	width, stored := int(w.table.Dims()[1]), w.table.DType() == tensor.BFloat16
 	r.rows = r.rows[:0]
-	for _, row := range m.Rows {
-		if int64(row) >= height {
-			return fault.E(fault.InvalidArgument, fault.Var(m.Name), fault.Gotf("row %d", row), fault.Wantf("0 to %d", height-1))
-		}
+	for _, row := range w.rows {
 		r.rows = append(r.rows, int64(row))
+	}
+	switch {
+	case w.grown != nil && stored:
+		r.values = slices.Grow(r.values[:0], into.Len())[:into.Len()]
+		w.grown.LookUp(r.values, w.table, w.view, w.keys)
+		kernel.ToBFloat16(into.Halves(), r.values) // exact
+	case w.grown != nil:
+		w.grown.LookUp(into.Float32s(), w.table, w.view, w.keys)
+	case stored:
+		kernel.GatherHalves(into.Halves(), w.table.Halves(), r.rows, width)
+	default:
+		kernel.GatherRows(into.Float32s(), w.table.Float32s(), r.rows, width)
+	}
+}
+
+// read checks a request, divides it by tables, and returns how many words its answer has.
+func (r *rowsAnswer) read(s *Server, m *rpc.RowsRequest) (words int, err error) {
+	rows, keys := m.Rows, m.Keys
+	if n := len(rows) + len(keys); n > mostRows || len(m.Tables) > mostTables {
+		return 0, fault.E(fault.TooLarge, fault.Gotf("a request for %d rows of %d tables", n, len(m.Tables)), fault.Wantf("at most %d rows of %d", mostRows, mostTables))
+	}
+	if len(m.Counts) != len(m.Tables) {
+		return 0, fault.E(fault.Corrupt, fault.Gotf("a request with %d counts for %d tables", len(m.Counts), len(m.Tables)), fault.Want("one for each"))
+	}
+	for i, name := range m.Tables {
+		w, ok := s.served.find(name, s.values)
+		if !ok {
+			return 0, fault.E(fault.Foreign, fault.Var(name), fault.At(s.core.Where), fault.Got("a request for rows of a table that is not here"))
+		}
+		if n := int(m.Counts[i]); w.grown != nil {
+			w.keys, keys, err = first(keys, n, name, "keys of a table that grows")
+		} else if w.rows, rows, err = first(rows, n, name, "rows of a table that does not grow"); err == nil {
+			err = checkRows(name, w.rows, w.table.Dims()[0])
+		}
+		if err != nil {
+			return 0, err
+		}
+		if words += wire.RowsWords(w.table.DType(), w.elements()); words > mostRowBytes/4 {
+			return 0, fault.E(fault.TooLarge, fault.Var(name), fault.Gotf("a request for rows of more than %d bytes in all", mostRowBytes), fault.Want("several requests"))
+		}
+		r.wanted = append(r.wanted, w)
+	}
+	if len(rows)+len(keys) > 0 {
+		return 0, fault.E(fault.Corrupt, fault.Gotf("a request for %d rows and %d keys that are of no table", len(rows), len(keys)))
+	}
+	return words, nil
+}
+
+// first returns the first n numbers of a request, which are for one table, and the others.
+func first[N uint32 | int64](numbers []N, n int, name, what string) (these, others []N, err error) {
+	if n > len(numbers) {
+		return nil, nil, fault.E(fault.Corrupt, fault.Var(name), fault.Gotf("a request for %d rows with %d", n, len(numbers)), fault.Want(what))
+	}
+	return numbers[:n:n], numbers[n:], nil
+}
+
+// checkRows checks which rows of a table are asked for.
+func checkRows(name string, rows []uint32, height int64) error {
+	for _, row := range rows {
+		if int64(row) >= height {
+			return fault.E(fault.InvalidArgument, fault.Var(name), fault.Gotf("row %d", row), fault.Wantf("0 to %d", height-1))
+		}
 	}
 	return nil
 }

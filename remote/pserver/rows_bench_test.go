@@ -59,8 +59,8 @@ func BenchmarkLookups(b *testing.B) {
 				defer conn.Close()
 				group.Go(func() {
 					server, draw := rpc.NewParameterServerClient(conn), rand.New(rand.NewPCG(1, uint64(client)))
-					into, err := tensor.New(tensor.Float32, batch, width)
-					m := &rpc.RowsRequest{Id: (pstest.Trainer{}).ID(0), Name: "w"}
+					into, err := tensor.New(tensor.Int32, int64(wire.RowsWords(tensor.Float32, batch*width)))
+					m := &rpc.RowsRequest{Id: (pstest.Trainer{}).ID(0), Tables: []string{"w"}, Counts: []uint32{batch}}
 					for i := client; err == nil && i < b.N; i += cores {
 						m.Rows, m.Keys = m.Rows[:0], m.Keys[:0]
 						for range batch {
@@ -77,8 +77,8 @@ func BenchmarkLookups(b *testing.B) {
 					}
 					if err != nil {
 						b.Error(err)
-					} else if b.N >= cores && into.Float32s()[batch*width-1] != 1 {
-						b.Error("a row has not come")
+					} else if rows, _, err := wire.TakeRows(into.Int32s(), batch*width); b.N >= cores && (err != nil || rows.Float32s()[batch*width-1] != 1) {
+						b.Error("a row has not come: ", err)
 					}
 				})
 			}

@@ -70,6 +70,7 @@ type Server struct {
 	exchange *exchange
 	updaters *updaters // nil in sync mode
 	cuts     *cuts
+	served   servedTables
 	tables   tables
 	sums     *blockSums
 	bytes    int64         // of what lives here from round to round
@@ -192,7 +193,7 @@ func open(ctx context.Context, s *Server, service *comm.Service, box inbox, bloc
 	if s.values.freezer, err = newFreezer(service, s.values, s.sums); err != nil {
 		return err
 	}
-	s.cuts = newCuts(service, s.values.freezer)
+	s.cuts, s.served = newCuts(service, s.values.freezer), servedTablesOf(service, blocks)
 	for _, slice := range service.Slices {
 		if t, ok := blocks.Variable(slice.Name); ok {
 			s.bytes += t.Bytes()

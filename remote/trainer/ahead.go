@@ -163,8 +163,8 @@ func (a *ahead) ask(ctx context.Context, c *Comm, round id.Round) {
 		a.forget()
 		return
 	}
-	for _, m := range asks {
-		a.calls.start(ctx, a.slots, func(ctx context.Context) error { return fetchRows(ctx, c, round, m) })
+	for _, ask := range asks {
+		a.calls.start(ctx, a.slots, func(ctx context.Context) error { return fetchRows(ctx, c, round, ask) })
 	}
 }
 
@@ -177,15 +177,20 @@ func (a *ahead) take(round id.Round, from []ops.RowsMessage) (left []ops.RowsMes
 		a.forget()
 		return from
 	}
-	for _, m := range from {
-		have := slices.IndexFunc(a.asked.messages, func(have ops.RowsMessage) bool {
+	all := a.asked.messages
+	for next, m := range from {
+		same := func(have ops.RowsMessage) bool {
 			return have.Name == m.Name && have.Server == m.Server && len(have.Into) == len(m.Into) && slices.Equal(have.Rows, m.Rows) && slices.Equal(have.Keys, m.Keys)
-		})
+		}
+		have := next // where it is if one op asks for all
+		if have >= len(all) || !same(all[have]) {
+			have = slices.IndexFunc(all, same)
+		}
 		if have < 0 {
 			left = append(left, m)
 			continue
 		}
-		copy(m.Into, a.asked.messages[have].Into)
+		copy(m.Into, all[have].Into)
 	}
 	return left
 }

@@ -28,7 +28,7 @@ import (
 // rowServer answers GetRows: each element of row r of version v is 1000 v + r. It notes the requests.
 type rowServer struct {
 	rpc.UnimplementedParameterServerServer
-	width map[string]int64
+	width map[string]int
 
 	mu    sync.Mutex
 	asked []string
@@ -38,20 +38,30 @@ type rowServer struct {
 func (s *rowServer) GetRows(m *rpc.RowsRequest, stream grpc.ServerStreamingServer[rpc.VariableChunk]) error {
 	s.mu.Lock()
 	fails := s.fails
-	s.asked, s.fails = append(s.asked, fmt.Sprintf("%s %d %v", m.Name, m.Id.Round, m.Rows)), nil
+	s.asked, s.fails = append(s.asked, fmt.Sprintf("%v %v in round %d: %v", m.Tables, m.Counts, m.Id.Round, m.Rows)), nil
 	s.mu.Unlock()
 	if fails != nil {
 		return wire.ToStatus(fails)
 	}
-	width := s.width[m.Name]
-	out, err := tensor.New(tensor.Float32, int64(len(m.Rows)), width)
+	var words []int32
+	rows := m.Rows
+	for i, name := range m.Tables {
+		n := int(m.Counts[i]) * s.width[name]
+		words = append(words, make([]int32, wire.RowsWords(tensor.Float32, n))...)
+		elements, _, err := wire.BeginRows(words[len(words)-wire.RowsWords(tensor.Float32, n):], tensor.Float32, n)
+		if err != nil {
+			return err
+		}
+		for j := range elements.Float32s() {
+			elements.Float32s()[j] = float32(1000*m.Id.Round) + float32(rows[j/s.width[name]])
+		}
+		rows = rows[m.Counts[i]:]
+	}
+	out, err := tensor.FromSlice(words)
 	if err != nil {
 		return err
 	}
-	for i := range out.Float32s() {
-		out.Float32s()[i] = float32(1000*m.Id.Round) + float32(m.Rows[int64(i)/width])
-	}
-	return wire.SendVariable(stream, &rpc.VariableChunk{Name: m.Name}, out, wire.Keep)
+	return wire.SendVariable(stream, &rpc.VariableChunk{}, out, wire.Keep)
 }
 
 // take returns the requests since the last call, sorted.
@@ -87,10 +97,10 @@ func newAheadRig(t *testing.T) *aheadRig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := &aheadRig{t: t, server: &rowServer{width: map[string]int64{}}}
+	x := &aheadRig{t: t, server: &rowServer{width: map[string]int{}}}
 	for _, s := range roles.Placement.Slices {
 		v, _ := roles.PServers[0].Global().Var(s.Name)
-		x.server.width[s.Name] = v.Dims[1]
+		x.server.width[s.Name] = int(v.Dims[1])
 	}
 	ids := func(values ...int64) *tensor.Tensor {
 		v, err := tensor.New(tensor.Int64, int64(len(values)), 1)
@@ -147,41 +157,50 @@ func (x *aheadRig) fetch(round uint64, wanted []ops.RowsMessage) []string {
 	return asked
 }
 
-// Rows are asked for with the round that wants them, each once, and FetchRows asks for nothing more. Where it wants others, or a request has failed, or no batch was read
-// ahead, it asks itself: the rows are always those of its round.
+// The rows of all tables are asked for at once, with the round that wants them, and FetchRows asks for nothing more. Where it wants others, or a request has failed, or no
+// batch was read ahead, it asks itself: the rows are always those of its round.
 func TestRowsAskedAhead(t *testing.T) {
 	x := newAheadRig(t)
 	ask := func(round id.Round, batch *dataset.Batch) {
 		x.comm.ahead.note(t.Context(), round, batch)
 		x.comm.ahead.ask(context.Background(), x.comm, round)
 	}
-	if asked := x.fetch(0, x.wanted); len(asked) != 2 {
+	rows := slices.Concat(x.wanted[0].Rows, x.wanted[1].Rows)
+	whole := func(round int) string {
+		return fmt.Sprintf("[narrow.block0 wide.block0] [3 1] in round %d: %v", round, rows)
+	}
+	if asked := x.fetch(0, x.wanted); !slices.Equal(asked, []string{whole(0)}) {
 		t.Fatalf("a step without a batch ahead asks for %q", asked)
 	}
 	for round := uint64(1); round < 4; round++ {
 		ask(id.Round(round), x.batch)
-		if asked := x.fetch(round, x.wanted); len(asked) != 2 {
+		if asked := x.fetch(round, x.wanted); !slices.Equal(asked, []string{whole(int(round))}) {
 			t.Errorf("round %d is asked for by %q", round, asked)
 		}
 	}
 	x.server.fails = fault.E(fault.Foreign, fault.Got("a request that fails"))
 	ask(4, x.batch)
-	if asked := x.fetch(4, x.wanted); len(asked) < 3 { // the other request ahead may have been given up
+	if asked := x.fetch(4, x.wanted); !slices.Equal(asked, []string{whole(4), whole(4)}) {
 		t.Errorf("after a failure %q were asked for", asked)
 	}
 	other := slices.Clone(x.wanted)
 	other[1].Rows = []int32{8}
 	ask(5, x.batch)
-	if asked := x.fetch(5, other); len(asked) != 3 {
+	if asked := x.fetch(5, other); !slices.Equal(asked, []string{whole(5), "[wide.block0] [1] in round 5: [8]"}) {
 		t.Errorf("for a step with other ids %q were asked for", asked)
 	}
 	x.comm.ahead.note(t.Context(), 6, x.batch)
 	ask(7, x.batch)
-	if asked := x.fetch(8, x.wanted); len(asked) != 4 { // a round later than those that were asked for
+	if asked := x.fetch(8, x.wanted); !slices.Equal(asked, []string{whole(7), whole(8)}) { // a round later than those that were asked for
 		t.Errorf("for a step of another round %q were asked for", asked)
 	}
-	ask(9, &dataset.Batch{Tensors: x.batch.Tensors})
-	ask(10, &dataset.Batch{Tensors: x.batch.Tensors[:1], Rows: 4})
+	slices.Reverse(x.wanted)
+	ask(9, x.batch)
+	if asked := x.fetch(9, x.wanted); !slices.Equal(asked, []string{whole(9)}) {
+		t.Errorf("for a step that takes tables in another order %q were asked for", asked)
+	}
+	ask(10, &dataset.Batch{Tensors: x.batch.Tensors})
+	ask(11, &dataset.Batch{Tensors: x.batch.Tensors[:1], Rows: 4})
 	if asked := x.server.take(); asked != nil || len(x.comm.ahead.noted) > 0 {
 		t.Errorf("batches without rows, or of other variables, ask for %q; %d are kept", asked, len(x.comm.ahead.noted))
 	}

@@ -20,8 +20,9 @@ import (
 
 var _ ops.RowFetcher = (*Comm)(nil)
 
-// Limits of one request for rows: an answer fits into a few megabytes, so that others go on beside it.
+// Limits of one request for rows, for all of its tables together: an answer fits into a few megabytes, so that others go on beside it.
 const (
+	tablesAtOnce   = 1 << 12
 	rowsAtOnce     = 1 << 16
 	rowBytesAtOnce = 8 << 20
 )
@@ -42,8 +43,17 @@ func (c *Comm) FetchRows(ctx context.Context, from []ops.RowsMessage) error {
 	return forEach(ctx, len(asks), c.slots, func(ctx context.Context, i int) error { return fetchRows(ctx, c, round, asks[i]) })
 }
 
-// requestsOf divides messages into requests that are not too large.
-func requestsOf(from []ops.RowsMessage, servers int) (asks []ops.RowsMessage, err error) {
+// rowsAsk is what one request asks a server for: rows of one table or more.
+type rowsAsk struct {
+	server   int
+	messages []ops.RowsMessage
+	rows     int // of all messages
+	elements int
+}
+
+// requestsOf puts what is wanted of a server into as few requests as are not too large.
+func requestsOf(from []ops.RowsMessage, servers int) (asks []*rowsAsk, err error) {
+	open := make([]*rowsAsk, servers) // the request that takes more, by server
 	for _, m := range from {
 		if err := checkServer(m.Server, servers); err != nil {
 			return nil, err
@@ -53,63 +63,118 @@ func requestsOf(from []ops.RowsMessage, servers int) (asks []ops.RowsMessage, er
 			return nil, fault.E(fault.Internal, fault.Var(m.Name), fault.Gotf("%d elements for %d rows", len(m.Into), rows))
 		}
 		width := len(m.Into) / rows
-		most := max(1, min(rowsAtOnce, rowBytesAtOnce/4/max(1, width)))
-		for from := 0; from < rows; from += most {
-			to := min(from+most, rows)
-			ask := ops.RowsMessage{Name: m.Name, Server: m.Server, Into: m.Into[from*width : to*width]}
-			if m.Keys != nil {
-				ask.Keys = m.Keys[from:to]
-			} else {
-				ask.Rows = m.Rows[from:to]
+		for at := 0; at < rows; {
+			ask := open[m.Server]
+			n := 0
+			if ask != nil && len(ask.messages) < tablesAtOnce {
+				n = min(rows-at, rowsAtOnce-ask.rows, (rowBytesAtOnce/4-ask.elements)/max(1, width))
 			}
-			asks = append(asks, ask)
+			if n < 1 {
+				ask = &rowsAsk{server: m.Server}
+				asks, open[m.Server] = append(asks, ask), ask
+				n = min(rows-at, max(1, min(rowsAtOnce, rowBytesAtOnce/4/max(1, width))))
+			}
+			ask.add(part(m, at, at+n, width))
+			at += n
 		}
 	}
 	return asks, nil
 }
 
-// fetchRows makes one request for rows as they are before a round, and its retries.
-func fetchRows(ctx context.Context, c *Comm, round id.Round, m ops.RowsMessage) error {
-	request, n := &rpc.RowsRequest{Name: m.Name, Rows: make([]uint32, len(m.Rows)), Keys: m.Keys}, int64(len(m.Rows)+len(m.Keys))
-	for i, row := range m.Rows {
-		request.Rows[i] = uint32(row)
+// part returns some of the rows of a message, each width long.
+func part(m ops.RowsMessage, from, to, width int) ops.RowsMessage {
+	p := ops.RowsMessage{Name: m.Name, Server: m.Server, Into: m.Into[from*width : to*width]}
+	if m.Keys != nil {
+		p.Keys = m.Keys[from:to]
+	} else {
+		p.Rows = m.Rows[from:to]
 	}
-	into, err := tensor.FromSlice(m.Into, n, int64(len(m.Into))/n)
+	return p
+}
+
+func (a *rowsAsk) add(m ops.RowsMessage) {
+	a.messages = append(a.messages, m)
+	a.rows += len(m.Rows) + len(m.Keys)
+	a.elements += len(m.Into)
+}
+
+// request returns the message to the server, without the identity.
+func (a *rowsAsk) request() *rpc.RowsRequest {
+	request := &rpc.RowsRequest{Tables: make([]string, len(a.messages)), Counts: make([]uint32, len(a.messages))}
+	rows, keys := 0, 0
+	for _, m := range a.messages {
+		rows, keys = rows+len(m.Rows), keys+len(m.Keys)
+	}
+	request.Rows, request.Keys = make([]uint32, 0, rows), make([]int64, 0, keys)
+	for i, m := range a.messages {
+		request.Tables[i], request.Counts[i] = m.Name, uint32(len(m.Rows)+len(m.Keys))
+		for _, row := range m.Rows {
+			request.Rows = append(request.Rows, uint32(row))
+		}
+		request.Keys = append(request.Keys, m.Keys...)
+	}
+	return request
+}
+
+// what names the request in errors and waits.
+func (a *rowsAsk) what(round id.Round) string {
+	if n := len(a.messages); n > 1 {
+		return fmt.Sprintf("rows of %s and %d more for round %d", a.messages[0].Name, n-1, round)
+	}
+	return fmt.Sprintf("rows of %s for round %d", a.messages[0].Name, round)
+}
+
+// fetchRows makes one request for rows as they are before a round, and its retries.
+func fetchRows(ctx context.Context, c *Comm, round id.Round, ask *rowsAsk) error {
+	request, identity := ask.request(), c.identity
+	return c.call(ctx, ask.server, ask.what(round), func(ctx context.Context, from rpc.ParameterServerClient, retry id.Retry) error {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		request.Id = identity.Of(c.Rank, round, retry)
+		stream, err := from.GetRows(ctx, request, grpc.WaitForReady(false))
+		if err != nil {
+			return err
+		}
+		return ask.receive(stream)
+	})
+}
+
+// rowsRooms are for answers while they arrive.
+var rowsRooms = sync.Pool{New: func() any { return new([]int32) }}
+
+// receive receives the answer, and puts the rows where they are wanted.
+func (a *rowsAsk) receive(stream wire.Receiver) error {
+	room := rowsRooms.Get().(*[]int32)
+	defer rowsRooms.Put(room)
+	_, err := wire.ReceiveVariable(stream, func(h *rpc.VariableChunk) (*tensor.Tensor, error) {
+		most := a.elements + len(a.messages) // of float32
+		if tensor.DType(h.Dtype) != tensor.Int32 || len(h.Dims) != 1 || h.Dims[0] < 1 || h.Dims[0] > int64(most) {
+			return nil, fault.E(fault.ShapeMismatch, fault.Gotf("%v%v for %d rows", tensor.DType(h.Dtype), h.Dims, a.rows), fault.Wantf("a vector of int32 of at most %d elements", most))
+		}
+		*room = slices.Grow((*room)[:0], int(h.Dims[0]))[:h.Dims[0]]
+		return tensor.FromSlice(*room)
+	})
 	if err != nil {
 		return err
 	}
-	identity := c.identity
-	return c.call(ctx, m.Server, fmt.Sprintf("rows of %s for round %d", m.Name, round),
-		func(ctx context.Context, from rpc.ParameterServerClient, retry id.Retry) error {
-			ctx, cancel := context.WithCancel(ctx)
-			defer cancel()
-			request.Id = identity.Of(c.Rank, round, retry)
-			stream, err := from.GetRows(ctx, request, grpc.WaitForReady(false))
-			if err != nil {
-				return err
-			}
-			return receiveRows(stream, into)
-		})
+	return a.place(*room)
 }
 
-// halvesRooms have rows of tables that are stored as bfloat16, while they arrive.
-var halvesRooms = sync.Pool{New: func() any { return new([]uint16) }}
-
-// receiveRows receives rows into a float32 tensor, also those of a table that is stored as bfloat16.
-func receiveRows(stream wire.Receiver, into *tensor.Tensor) error {
-	room := halvesRooms.Get().(*[]uint16)
-	defer halvesRooms.Put(room)
-	var halves *tensor.Tensor // nil if rows come as float32
-	_, err := wire.ReceiveVariable(stream, func(h *rpc.VariableChunk) (t *tensor.Tensor, err error) {
-		if tensor.DType(h.Dtype) != tensor.BFloat16 {
-			return into, nil
+// place puts the rows of an answer where they are wanted. It makes float32 of those of a table that is stored as bfloat16.
+func (a *rowsAsk) place(words []int32) error {
+	for _, m := range a.messages {
+		elements, left, err := wire.TakeRows(words, len(m.Into))
+		if err != nil {
+			return fault.E(fault.KindOf(err), fault.Var(m.Name), fault.Cause(err))
 		}
-		*room = slices.Grow((*room)[:0], into.Len())[:into.Len()]
-		halves, err = tensor.FromHalves(tensor.BFloat16, *room, into.Dims()...)
-		return halves, err
-	})
-	if err == nil && halves != nil {
-		kernel.FromBFloat16(into.Float32s(), halves.Halves())
+		if words = left; elements.DType() == tensor.BFloat16 {
+			kernel.FromBFloat16(m.Into, elements.Halves())
+		} else {
+			copy(m.Into, elements.Float32s())
+		}
 	}
-	return err
+	if len(words) > 0 {
+		return fault.E(fault.Corrupt, fault.Gotf("%d words behind the rows", len(words)))
+	}
+	return nil
 }
