@@ -2426,6 +2426,7 @@ type Wait struct {
 	Since         *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`
 	Until         *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=until,proto3" json:"until,omitempty"`                          // when the wait fails; absent: it has no deadline of its own
 	LastError     string                 `protobuf:"bytes,6,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"` // of the last attempt to end the wait
+	Dataset       string                 `protobuf:"bytes,7,opt,name=dataset,proto3" json:"dataset,omitempty"`                      // whose new files are waited for; empty: something else is
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2498,6 +2499,13 @@ func (x *Wait) GetUntil() *timestamppb.Timestamp {
 func (x *Wait) GetLastError() string {
 	if x != nil {
 		return x.LastError
+	}
+	return ""
+}
+
+func (x *Wait) GetDataset() string {
+	if x != nil {
+		return x.Dataset
 	}
 	return ""
 }
@@ -3153,7 +3161,7 @@ type JobStatus struct {
 	SubmittedMs    int64                  `protobuf:"varint,22,opt,name=submitted_ms,json=submittedMs,proto3" json:"submitted_ms,omitempty"`                                             // since 1970: when the listener has taken the job
 	EndedMs        int64                  `protobuf:"varint,23,opt,name=ended_ms,json=endedMs,proto3" json:"ended_ms,omitempty"`                                                         // since 1970; 0: it has not ended
 	Priority       int32                  `protobuf:"varint,24,opt,name=priority,proto3" json:"priority,omitempty"`                                                                      // as in its spec
-	Waiting        string                 `protobuf:"bytes,25,opt,name=waiting,proto3" json:"waiting,omitempty"`                                                                         // of a job that waits: for what, and how many jobs are before it
+	Waiting        string                 `protobuf:"bytes,25,opt,name=waiting,proto3" json:"waiting,omitempty"`                                                                         // of a job that waits: for what, and how many jobs are before it; of one all of whose trainers wait for new files: for which, and since when
 	Before         int32                  `protobuf:"varint,26,opt,name=before,proto3" json:"before,omitempty"`                                                                          // how many jobs those are
 	Suspended      bool                   `protobuf:"varint,28,opt,name=suspended,proto3" json:"suspended,omitempty"`                                                                    // of a job that waits: a user has suspended it, or the listener for another job
 	Promised       *Needs                 `protobuf:"bytes,27,opt,name=promised,proto3" json:"promised,omitempty"`                                                                       // what its roles take now, as the listener counts it
@@ -4330,7 +4338,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x03pid\x18\n" +
 	" \x01(\x05R\x03pid\x12\x17\n" +
 	"\ain_step\x18\v \x01(\bR\x06inStep\x12\x18\n" +
-	"\adropped\x18\f \x01(\x04R\adropped\"\xbf\x01\n" +
+	"\adropped\x18\f \x01(\x04R\adropped\"\xd9\x01\n" +
 	"\x04Wait\x12\x10\n" +
 	"\x03who\x18\x01 \x01(\tR\x03who\x12\x12\n" +
 	"\x04what\x18\x02 \x01(\tR\x04what\x12\x0e\n" +
@@ -4338,7 +4346,8 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
 	"\x05until\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x1d\n" +
 	"\n" +
-	"last_error\x18\x06 \x01(\tR\tlastError\"Z\n" +
+	"last_error\x18\x06 \x01(\tR\tlastError\x12\x18\n" +
+	"\adataset\x18\a \x01(\tR\adataset\"Z\n" +
 	"\vRoleRenewal\x12 \n" +
 	"\vcredentials\x18\x01 \x01(\fR\vcredentials\x12)\n" +
 	"\x10etcd_credentials\x18\x02 \x01(\fR\x0fetcdCredentials\"\xa0\x01\n" +

@@ -19,13 +19,17 @@ const partBytes = 1 << 20
 // partSums sum parts up, on goroutines of their own, and on the one that gives the parts where these are behind. end must follow.
 type partSums struct {
 	parts chan numbered
-	free  chan []byte    // room of partBytes, or nil: to be made
+	free  chan []byte    // room of partBytes, or nil: to be taken from rooms
 	group sync.WaitGroup // of the goroutines
 	next  int            // number of the next part
 
 	mu   sync.Mutex
 	sums [][sha256.Size]byte // by number
 }
+
+// rooms are those of writers that have ended. A server whose parameters are most of its heap would else have garbage of that size, before the collector begins: it makes
+// a checkpoint every few rounds, and rounds make no garbage.
+var rooms = sync.Pool{New: func() any { return new([partBytes]byte) }}
 
 // A numbered part is to be summed up.
 type numbered struct {
@@ -82,7 +86,7 @@ func (s *partSums) room() []byte {
 		}
 	}
 	if b == nil {
-		b = make([]byte, partBytes)
+		b = rooms.Get().(*[partBytes]byte)[:]
 	}
 	return b[:0]
 }
@@ -102,6 +106,12 @@ func (s *partSums) end() []byte {
 		}
 		s.group.Wait()
 		s.parts = nil
+		close(s.free)
+		for b := range s.free {
+			if b != nil {
+				rooms.Put((*[partBytes]byte)(b[:partBytes]))
+			}
+		}
 	}
 	whole := sha256.New()
 	for _, sum := range s.sums {

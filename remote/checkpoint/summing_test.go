@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"io"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -54,6 +55,28 @@ func TestSumsOfParts(t *testing.T) {
 			r.Fatalf("what is read has %d bytes and the sum %x, %v", n, sum, err)
 		}
 	})
+}
+
+// Who writes shard after shard makes little garbage: beside parameters that fill the heap, the collector would come late, and the heap be twice as large.
+func TestShardsMakeLittleGarbage(t *testing.T) {
+	s, err := Open(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	const shards = 40
+	piece := Piece{"w", []int64{1 << 20}, 0, 1 << 20, numbers(t, 0, 1<<20), false, false, nil, 0}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for i := range shards {
+		if _, err := s.WriteShard(t.Context(), NewName("digits-1", uint64(i)), 0, []Piece{piece}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runtime.ReadMemStats(&after)
+	if each := (after.TotalAlloc - before.TotalAlloc) / shards; each > 3*partBytes/2 { // the race detector lets pools forget
+		t.Errorf("%d bytes for each shard of 4 MiB, want less than %d", each, 3*partBytes/2)
+	}
 }
 
 // Shards whose manifest has the SHA-256 of their bytes, as those of earlier versions, are verified by it.

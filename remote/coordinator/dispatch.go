@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/edl-go/edl/dataset"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/ranges"
 	"github.com/edl-go/edl/proto/rpc"
@@ -43,7 +44,7 @@ func (d *dispatch) getTask(ctx context.Context, m *rpc.GetTaskRequest) (*rpc.Get
 			w.By = append(w.By, trainerName(rank))
 		}
 		if len(w.By) == 0 && q.Following() {
-			w.What = "new files of dataset " + fault.Quote(m.Dataset)
+			w.What, w.Dataset = d.newFiles(m.Dataset), m.Dataset
 		}
 		return w
 	}
@@ -62,6 +63,20 @@ func (d *dispatch) getTask(ctx context.Context, m *rpc.GetTaskRequest) (*rpc.Get
 			return nil, err
 		}
 	}
+}
+
+// newFiles says what a trainer waits for that has nothing left to train of a dataset which follows a folder.
+func (d *dispatch) newFiles(name string) string {
+	text := "new files of dataset " + fault.Quote(name)
+	globs := d.cfg.Follow[name]
+	if len(globs) == 0 {
+		return text
+	}
+	text += " (" + fault.Quote(globs[0])
+	if more := len(globs) - 1; more > 0 {
+		text += fmt.Sprintf(", %d more patterns", more)
+	}
+	return text + ", or " + dataset.EndMarker + ")"
 }
 
 // grant is getTask without waiting.
@@ -170,7 +185,12 @@ func (d *dispatch) sameAsBefore(name string, files []*rpc.DataFile) error {
 
 // sameFile reports whether two files have the same name and the same content, as far as the headers of their chunks tell.
 func sameFile(a, b *rpc.DataFile) bool {
-	return path.Base(a.Path) == path.Base(b.Path) && a.Records == b.Records && a.Bytes == b.Bytes && a.Fingerprint == b.Fingerprint
+	return path.Base(a.Path) == path.Base(b.Path) && sameContent(a, b)
+}
+
+// sameContent is sameFile whatever the names are.
+func sameContent(a, b *rpc.DataFile) bool {
+	return a.Records == b.Records && a.Bytes == b.Bytes && a.Fingerprint == b.Fingerprint
 }
 
 func describeFile(f *rpc.DataFile) string {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"path"
 	"slices"
 	"time"
@@ -45,8 +46,9 @@ func (f *follower) create(ctx context.Context, lead Lead, queues map[string]*que
 func (f *follower) follow(name string, globs []string) {
 	files := dataset.NewFollower(globs)
 	defer files.Close()
+	names := renames{}
 	for f.store.current()[name].Following() {
-		err := f.look(name, files)
+		err := f.look(name, files, names)
 		switch {
 		case err == nil || f.ctx.Err() != nil:
 		case errors.Is(err, fault.Unavailable):
@@ -84,11 +86,25 @@ func (f *follower) unknown(name string, listing dataset.Listing) []string {
 	for _, file := range f.store.current()[name].Files() {
 		known[file.Path] = true
 	}
-	return slices.DeleteFunc(listing.Files, func(path string) bool { return known[path] })
+	return slices.DeleteFunc(slices.Clone(listing.Files), func(path string) bool { return known[path] })
+}
+
+// renames are files that are not new: by the name that each has now, the one under which the job has taken it up.
+type renames map[string]string
+
+// of returns the known file whose content a file has, and which is not there any more; nil where there is none. So a copy is new, and a file that was moved is not.
+func (r renames) of(file *rpc.DataFile, known []*rpc.DataFile, listing dataset.Listing) *rpc.DataFile {
+	for _, k := range known {
+		if sameContent(file, k) && !slices.Contains(listing.Files, k.Path) && !slices.Contains(listing.Writing, k.Path) &&
+			!slices.Contains(slices.Collect(maps.Values(r)), k.Path) {
+			return k
+		}
+	}
+	return nil
 }
 
 // look appends the files that are new, behind those that the job has read before.
-func (f *follower) look(name string, files *dataset.Follower) error {
+func (f *follower) look(name string, files *dataset.Follower, names renames) error {
 	listing, err := files.List(f.ctx)
 	if err != nil {
 		return err
@@ -96,14 +112,27 @@ func (f *follower) look(name string, files *dataset.Follower) error {
 	if err := f.readd(name, files, listing); err != nil {
 		return err
 	}
-	for paths := range slices.Chunk(f.unknown(name, listing), filesAtOnce) {
+	maps.DeleteFunc(names, func(now, _ string) bool { return !slices.Contains(listing.Files, now) })
+	unknown := slices.DeleteFunc(f.unknown(name, listing), func(path string) bool { return names[path] != "" })
+	for paths := range slices.Chunk(unknown, filesAtOnce) {
 		var add queue.FilesAdded
 		for _, path := range paths {
 			file, err := stat(f.ctx, files, path)
+			if errors.Is(err, fault.NotFound) {
+				continue // somebody has removed it, before a record of it was handed out
+			}
 			if err != nil {
 				return err
 			}
+			if was := names.of(file, f.store.current()[name].Files(), listing); was != nil {
+				names[path] = was.Path
+				f.cfg.Log.Warn("file is not new: the job has taken it up under another name", "dataset", name, "file", path, "as", was.Path)
+				continue
+			}
 			add.Files = append(add.Files, file)
+		}
+		if len(add.Files) == 0 {
+			continue
 		}
 		if err := f.store.step(name, add); err != nil {
 			return err

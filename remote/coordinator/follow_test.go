@@ -195,7 +195,7 @@ func TestFollowOnFromACheckpoint(t *testing.T) {
 				before.Files = append(before.Files, &rpc.DataFile{Path: old + name, FirstRecord: int64(2 * len(before.Files)), Records: 2, Bytes: info.Bytes, Fingerprint: info.Fingerprint})
 			}
 			h.cfg.Datasets, h.cfg.Begin = []*rpc.Dataset{before}, &job.Progress{Steps: 7, Trained: c.trained}
-			writeFile(t, dir, "part-c", 2)
+			writeFile(t, dir, "part-c", 1) // another content than that of the one that may be gone
 			if c.change != nil {
 				c.change(t, dir)
 			}
@@ -326,4 +326,37 @@ func TestCrashBeforeTheEndIsDurable(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A file that was renamed is not new, whoever leads the job; a copy of it is.
+func TestFollowedFileThatIsRenamed(t *testing.T) {
+	h, dirs := following(t, "d")
+	dir := dirs["d"]
+	s := h.start()
+	has := func(records int64) {
+		t.Helper()
+		s.queue("d", func(q *rpc.QueueStatus) bool {
+			if q.Records > records {
+				t.Fatalf("%d records, want %d", q.Records, records)
+			}
+			return q.Records == records
+		})
+	}
+	writeFile(t, dir, "part-0", 3)
+	has(3)
+	if err := os.Rename(filepath.Join(dir, "part-0"), filepath.Join(dir, "part-5")); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, dir, "part-1", 4)
+	has(7)
+	s.stop()
+	<-s.ended
+	s = h.start()
+	writeFile(t, dir, "part-2", 5)
+	has(12)
+	writeFile(t, dir, "part-3", 3)
+	has(15)
+	writeFile(t, dir, dataset.EndMarker, 0)
+	s.queue("d", closed)
+	has(15)
 }

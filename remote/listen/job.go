@@ -292,6 +292,9 @@ func (j *Job) Status() *job.JobStatus {
 		s.Seconds = time.Since(j.began).Seconds()
 		s.Paused = j.paused()
 		j.manager.queue.tell(s)
+		if s.Paused == "" && (s.State == job.State_STARTING || s.State == job.State_RUNNING) {
+			s.Waiting = j.dry()
+		}
 	}
 	return s
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/launch"
 	"github.com/edl-go/edl/remote/listen/supervise"
+	"github.com/edl-go/edl/remote/waits"
 	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/tensor"
 )
@@ -285,6 +286,30 @@ func (r *record) paused() string {
 		return sentence(q.Waits[0])
 	}
 	return q.Phase + ": " + sentence(q.Waits[0])
+}
+
+// dry says which files a job waits for all of whose trainers wait for new ones, and since when; empty where one does not, or nobody knows. Of many trainers the
+// coordinator lists the waits of some.
+func (r *record) dry() string {
+	q := r.reports.queues
+	if _, silent := r.reports.silent[cluster.Member{Role: job.Role_COORDINATOR}]; silent || r.roles == nil || len(q.GetMembers()) == 0 {
+		return ""
+	}
+	var last *job.Wait // that has begun
+	listed := 0
+	for _, w := range q.Waits {
+		if w.Dataset == "" {
+			continue
+		}
+		listed++
+		if last == nil || w.Since.AsTime().After(last.Since.AsTime()) {
+			last = w
+		}
+	}
+	if listed == 0 || listed < len(q.Members) && len(q.Waits) < waits.MaxListed {
+		return ""
+	}
+	return fmt.Sprintf("%s, since %s", last.What, last.Since.AsTime().Local().Format(time.DateTime))
 }
 
 // restartsFrom says where the next attempt begins: at the last checkpoint that is known, or where this attempt began.

@@ -3,6 +3,7 @@ package pserver
 import (
 	"context"
 	"slices"
+	"sync"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -95,7 +96,11 @@ func (s *since) changes(ctx context.Context, whole []checkpoint.Piece, cut *froz
 // eachBlock calls f for the blocks of a slice, of each bytes but the last, until it wants no more.
 func eachBlock(ctx context.Context, from *frozen, each int, f func(block int, b []byte) (more bool)) error {
 	all := len(from.memory)
-	room := make([]byte, min(all, each*max(1, readBytes/max(1, each))))
+	buffer := compared.Get().(*[]byte)
+	defer compared.Put(buffer)
+	most := min(all, each*max(1, readBytes/max(1, each)))
+	*buffer = slices.Grow((*buffer)[:0], most)
+	room := (*buffer)[:most]
 	for at := 0; at < all; {
 		if cause := context.Cause(ctx); cause != nil {
 			return fault.E(fault.Canceled, fault.Cause(cause))
@@ -113,6 +118,9 @@ func eachBlock(ctx context.Context, from *frozen, each int, f func(block int, b 
 	}
 	return nil
 }
+
+// compared is memory for what is compared: as little garbage as rounds make.
+var compared = sync.Pool{New: func() any { return new([]byte) }}
 
 // readBytes is how much of a slice is compared at a time, unless a block has more.
 const readBytes = 1 << 20

@@ -78,6 +78,26 @@ func (r *recordReader) close() { _ = r.loader.Close() } // files that were only 
 
 // records yields the records of list in its order.
 func (r *recordReader) records(list []ranges.Range) iter.Seq2[dataset.Record, error] {
+	return func(yield func(dataset.Record, error) bool) {
+		for record, err := range r.inFiles(list) {
+			if !yield(record, stillThere(err)) {
+				return
+			}
+		}
+	}
+}
+
+// stillThere says what to do where err is that of a file which is gone: it was there when the job took it up.
+func stillThere(err error) error {
+	if !errors.Is(err, fault.NotFound) {
+		return err
+	}
+	return fault.E(fault.NotFound, fault.Cause(err), fault.Want("each file of the data to stay until its records are trained"),
+		fault.Hint(`put it back, and go on from the last checkpoint with "edl jobs resume JOB"; or begin anew without it`))
+}
+
+// inFiles is records, with the errors of those who read files.
+func (r *recordReader) inFiles(list []ranges.Range) iter.Seq2[dataset.Record, error] {
 	if len(r.named) == 0 {
 		return r.loader.Records(list)
 	}

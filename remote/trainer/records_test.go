@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -37,6 +38,35 @@ func TestNamedFileOfAnotherFingerprint(t *testing.T) {
 	other := &rpc.DataFile{Path: was.Path, Records: was.Records, Bytes: was.Bytes, Fingerprint: was.Fingerprint + 1}
 	if _, err := f.open(t.Context(), other); err == nil {
 		t.Error("a file of another fingerprint is taken for the one that is open")
+	}
+}
+
+// A file that is gone before its records are read is named, with what to do, whether its task names it or not.
+func TestFileThatIsGone(t *testing.T) {
+	opened, err := dataset.Open(t.Context(), testkit.Samples(t, t.TempDir(), 20)[testkit.Dataset])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer opened.Close()
+	was := opened.Files()[0]
+	if err := os.Remove(was.Path); err != nil {
+		t.Fatal(err)
+	}
+	named := &rpc.DataFile{Path: was.Path, Records: was.Records, Bytes: was.Bytes, Fingerprint: was.Fingerprint}
+	for _, c := range []struct {
+		files *taskFiles
+		task  *rpc.Task
+	}{{&taskFiles{data: &dataset.Dataset{}}, &rpc.Task{Files: []*rpc.DataFile{named}}}, {&taskFiles{data: opened}, &rpc.Task{}}} {
+		defer c.files.close()
+		read := 0
+		for _, err := range c.files.records(t.Context(), c.task, []ranges.Range{{From: 0, To: was.Records}}) {
+			if read++; !errors.Is(err, fault.NotFound) || !strings.Contains(err.Error(), was.Path) || !strings.Contains(err.Error(), "put it back") {
+				t.Errorf("%v", err)
+			}
+		}
+		if read != 1 {
+			t.Errorf("%d records and errors, want the error alone", read)
+		}
 	}
 }
 

@@ -25,6 +25,8 @@ func Headline(s *job.JobStatus, waits []*job.Wait, now time.Time) string {
 		return fmt.Sprintf("job %s has not started: it stands in the job queue\n", s.Job)
 	case s.GetPaused() != "":
 		return fmt.Sprintf("job %s does not go on, after %d steps: %s\n", s.Job, Steps(s), s.Paused)
+	case s.GetWaiting() != "":
+		return fmt.Sprintf("job %s is %s, after %d steps: it waits for %s\n", s.Job, State(s), Steps(s), s.Waiting)
 	case AllWait(s, waits, now):
 		return fmt.Sprintf("job %s does not go on, after %d steps: all of its trainers wait\n", s.Job, Steps(s))
 	}

@@ -36,6 +36,7 @@ type Wait struct {
 	Tell func(*Wait)
 
 	LastError string // of the last try to end the wait; empty: none has failed
+	Dataset   string // whose new files are waited for; empty: something else is
 	Unlisted  bool   // another wait tells more: this one is named in errors only
 
 	order uint64 // of those that began at the same time
@@ -91,7 +92,7 @@ func (w Wait) end() time.Time {
 
 // Message returns w for the wire, its texts and names cut to their bounds.
 func (w Wait) Message() *job.Wait {
-	m := &job.Wait{Who: cut(w.Who), What: cut(w.What), LastError: cutMiddle(w.lastError())}
+	m := &job.Wait{Who: cut(w.Who), What: cut(w.What), LastError: cutMiddle(w.lastError()), Dataset: cut(w.Dataset)}
 	for _, name := range w.By[:min(len(w.By), MaxNames)] {
 		m.By = append(m.By, cut(name))
 	}
@@ -145,7 +146,7 @@ func Check(list []*job.Wait) error {
 		return corrupt(fmt.Sprintf("%d waits", len(list)))
 	}
 	for _, w := range list {
-		long := max(len(w.GetWho()), len(w.GetWhat()), len(w.GetLastError()))
+		long := max(len(w.GetWho()), len(w.GetWhat()), len(w.GetLastError()), len(w.GetDataset()))
 		for _, name := range w.GetBy() {
 			long = max(long, len(name))
 		}

@@ -143,6 +143,8 @@ func (t *tracked) held(now time.Time) held {
 	case s.State == job.State_WAITING:
 		h.text = s.Waiting
 		return h
+	case s.Waiting != "": // it has trained all files that have come: nothing holds it up
+		h.text = "waits for " + s.Waiting
 	}
 	if d == nil {
 		return h
@@ -159,6 +161,7 @@ func (t *tracked) held(now time.Time) held {
 		}
 	}
 	switch {
+	case s.Waiting != "":
 	case s.Paused != "":
 		h.stalled, h.text = true, s.Paused
 	case view.AllWait(s, d.Waits, now):

@@ -80,6 +80,8 @@ func jobOf(d *rpc.JobDetails, last *string, resumable bool) *Job {
 		j.Message = s.Waiting
 	case s.Paused != "":
 		j.Message = s.Paused
+	case s.Waiting != "":
+		j.Message = "waits for " + s.Waiting
 	case len(d.Waits) > 0 && !j.Ended && j.Running == 0:
 		j.Message = waitText(d.Waits[0])
 	}
