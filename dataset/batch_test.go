@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -103,6 +104,31 @@ func TestBatchNamesTheWrongRecord(t *testing.T) {
 					t.Errorf("%s: %v", name, err)
 				}
 			}
+		}
+	}
+}
+
+// A single number is [] to some programs, such as those of Paddle 2 that feed labels of dims [-1], and [1] to those that write records.
+func TestDimsOfSingleNumbersAreOne(t *testing.T) {
+	d, _ := threeFiles(t)
+	label := sampleFields[1]
+	label.Dims = nil
+	for batch, err := range newBatcher(t, BatchOptions{Fields: []Field{sampleFields[0], label}, Rows: 4}).Batches(d.Records(context.Background(), 0, 4), Part{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(batch.Tensors[1].Dims(), batch.Tensors[1].Int64s()); got != "[4] [0 1 2 3]" {
+			t.Error(got)
+		}
+	}
+	words := slices.Clone(wordFields)
+	words[0].Dims = nil
+	for batch, err := range newBatcher(t, BatchOptions{Fields: words, Rows: 2}).Batches(documents(t, []document{{2, []int{1}}, {1, []int{1}}}), Part{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(batch.Tensors[0].Dims(), batch.Tensors[0].Int64s(), batch.Tensors[0].LoD()); got != "[3] [0 1 100] [[0 2 3]]" {
+			t.Error(got)
 		}
 	}
 }

@@ -228,7 +228,7 @@ func (f Field) check(s *tensor.Stream) *fault.Fault {
 		return fault.E(fault.TypeMismatch, fault.Gotf("%v%v", s.DType, s.Dims), fault.Want(f.String()))
 	case f.LoDLevel > 0:
 		return f.checkSequence(s)
-	case !slices.Equal(s.Dims, f.Dims):
+	case !slices.Equal(s.Dims, f.Dims) && !(oneNumber(s.Dims) && oneNumber(f.Dims)):
 		return fault.E(fault.ShapeMismatch, fault.Gotf("%v%v", s.DType, s.Dims), fault.Want(f.String()))
 	case len(s.LoD) > 0:
 		return fault.E(fault.ShapeMismatch, fault.Gotf("a sequence (%d LoD levels)", len(s.LoD)), fault.Want("samples of one shape"),
@@ -236,6 +236,9 @@ func (f Field) check(s *tensor.Stream) *fault.Fault {
 	}
 	return nil
 }
+
+// oneNumber reports whether dims are those of a single number, which programs and records write as [] or as [1].
+func oneNumber(dims []int64) bool { return len(dims) == 0 || len(dims) == 1 && dims[0] == 1 }
 
 // Fields describes the tensors of the first record, without names. A tensor with LoD is a field of sequences. For a dataset without records it returns none.
 func (d *Dataset) Fields(ctx context.Context) ([]Field, error) {

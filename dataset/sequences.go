@@ -124,7 +124,7 @@ func (c *column) bytes() int64 {
 // its first dim counts rows, and its LoD divides it into the sequences of the levels below. The outermost level, which has one sequence, may be left out.
 func (f Field) checkSequence(s *tensor.Stream) *fault.Fault {
 	switch {
-	case len(s.Dims) == 0 || !slices.Equal(s.Dims[1:], f.Dims):
+	case len(s.Dims) == 0 || !slices.Equal(s.Dims[1:], f.Dims) && !(oneNumber(s.Dims[1:]) && oneNumber(f.Dims)):
 		return fault.E(fault.ShapeMismatch, fault.Gotf("%v%v", s.DType, s.Dims), fault.Wantf("%v%v", f.DType, append([]int64{-1}, f.Dims...)),
 			fault.Hint("the first dim of a sample counts the rows of its sequence"))
 	case len(s.LoD) == f.LoDLevel-1, len(s.LoD) == f.LoDLevel && len(s.LoD[0]) == 2:

@@ -180,7 +180,7 @@ func TestSequencesAreChecked(t *testing.T) {
 	}{
 		"one shape":       {0, sequence([]int64{1}, []int64{0, 1}), "layers.LoD"},
 		"other rows":      {1, sequence([]int64{3, 2}), "got int64[3 2], want int64[-1 1]"},
-		"no rows":         {1, sequence(nil), "want int64[-1 1]"},
+		"more dims":       {1, sequence([]int64{3, 1, 1}), "want int64[-1 1]"},
 		"two sequences":   {1, sequence([]int64{3, 1}, []int64{0, 1, 3}), "got 2 sequences, want one sequence"},
 		"too few levels":  {3, sequence([]int64{3, 1}, []int64{0, 3}), "got 1 LoD levels, want 3, or 2"},
 		"too many levels": {1, sequence([]int64{3, 1}, []int64{0, 1}, []int64{0, 3}), "got 2 LoD levels, want 1, or 0"},

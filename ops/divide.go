@@ -20,19 +20,19 @@ const (
 // A division follows shares through the ops of a program, also through blocks that ops run. A loop may run as often as the longest sequence of the part has
 // steps, as layers.DynamicRNN does: then each step changes only rows of sequences that have the step.
 type division struct {
-	of        map[string]share
-	some      map[string]bool // variables that are apart, and have rows of some records only: a half of the batch
-	axis      map[string]int  // of a variable that is apart: the axis of the records, if it is not axis 0
-	step      map[string]bool // arrays whose items are the steps of the longest sequence
-	at        *program.Op     // the first op that mixes rows
-	typeOf    func(name string) (Meta, bool)
-	keptApart func(op *program.Op) bool // says of an op of the global block that seems to mix rows that it keeps those of records apart
-	stepped   int                       // how many loops whose runs count steps are around
+	of      map[string]share
+	some    map[string]bool // variables that are apart, and have rows of some records only: a half of the batch
+	axis    map[string]int  // of a variable that is apart: the axis of the records, if it is not axis 0
+	step    map[string]bool // arrays whose items are the steps of the longest sequence
+	at      *program.Op     // the first op that mixes rows
+	typeOf  func(name string) (Meta, bool)
+	records *records // says of ops of the global block which keep rows apart that they seem to mix, and which do not depend on the batch
+	stepped int      // how many loops whose runs count steps are around
 }
 
 // divide follows the shares through the forward pass. fed reports whether a variable that no op writes comes with the batch.
-func divide(block *program.Block, forward []*program.Op, fed func(name string) bool, typeOf func(name string) (Meta, bool), keeps func(*program.Op) bool) *division {
-	d := &division{keptApart: keeps, of: map[string]share{}, axis: map[string]int{}, some: map[string]bool{}, step: map[string]bool{}, typeOf: typeOf}
+func divide(block *program.Block, forward []*program.Op, fed func(name string) bool, typeOf func(name string) (Meta, bool), records *records) *division {
+	d := &division{records: records, of: map[string]share{}, axis: map[string]int{}, some: map[string]bool{}, step: map[string]bool{}, typeOf: typeOf}
 	for _, op := range forward {
 		for _, name := range op.InputNames() {
 			if _, known := d.of[name]; !known && fed(name) {
@@ -90,7 +90,7 @@ func (d *division) run(block *program.Block, op *program.Op) {
 	switch {
 	case def.Class == Read || def.Class == Feed:
 		d.write(op, op.OutputNames(), apart, false)
-	case def.FromDims:
+	case def.FromDims, block.Index == 0 && d.records.equal(op):
 		d.write(op, op.OutputNames(), common, false)
 	case len(op.SubBlocks()) > 0:
 		d.runBlock(block, op)
@@ -174,7 +174,7 @@ func (d *division) computed(block *program.Block, op *program.Op, def *Def) shar
 	divided := func(slot string) bool {
 		return slices.ContainsFunc(op.Inputs[slot], func(name string) bool { return d.of[name] == apart })
 	}
-	if err != nil || def.MixesRows(shapes, divided) && !(block.Index == 0 && d.keptApart(op)) {
+	if err != nil || def.MixesRows(shapes, divided) && !(block.Index == 0 && d.records.keptApart(op)) {
 		return mixed
 	}
 	return apart

@@ -79,7 +79,7 @@ func newReductions(block *program.Block, forward []*program.Op) *reductions {
 			}
 			depends = depends || r.batch[name]
 		}
-		depends = depends && (def == nil || !def.FromDims)
+		depends = depends && (def == nil || !def.FromDims) && !r.records.equal(op)
 		for _, name := range op.OutputNames() {
 			written[name] = true
 			r.batch[name] = depends
@@ -88,7 +88,7 @@ func newReductions(block *program.Block, forward []*program.Op) *reductions {
 		r.infer(op)
 	}
 	if hasBlocks(forward) {
-		r.shares = divide(block, forward, func(name string) bool { return r.writers[name] == nil && r.isFed(name) }, r.typeOf, r.records.keptApart)
+		r.shares = divide(block, forward, func(name string) bool { return r.writers[name] == nil && r.isFed(name) }, r.typeOf, r.records)
 	}
 	return r
 }

@@ -34,16 +34,56 @@ func (r *records) keptApart(op *program.Op) bool {
 	return true
 }
 
+// equal reports whether an op computes the same known values of batches of any number of records, as it does of the dims of a row, such as the height and width of an image that
+// another is scaled to.
+func (r *records) equal(op *program.Op) bool {
+	if def, ok := Lookup(op.Type); !ok || def.Class != Compute || !r.readShape() {
+		return false
+	}
+	one, two := r.known(1), r.known(2)
+	for _, name := range op.OutputNames() {
+		a, b := one[name].Value, two[name].Value
+		if name == program.Empty {
+			continue
+		}
+		if a == nil || b == nil || !slices.Equal(a.Dims(), b.Dims()) || !slices.Equal(numbersOf(a), numbersOf(b)) || !r.once(name) {
+			return false
+		}
+	}
+	return true
+}
+
+// once reports whether one op writes a variable, so that what is known of it holds wherever it is read.
+func (r *records) once(name string) bool {
+	writers := 0
+	for _, op := range r.forward {
+		if slices.Contains(op.OutputNames(), name) {
+			writers++
+		}
+	}
+	return writers == 1
+}
+
+// readShape reports whether an op reads dims. Without one, what is computed from the batch has no known values.
+func (r *records) readShape() bool {
+	return slices.ContainsFunc(r.forward, func(op *program.Op) bool { return op.Type == "shape" })
+}
+
 // rows returns how many rows a variable has in a batch of n records, 1 or 2, and 0 if that is not known.
 func (r *records) rows(name string, n int) int64 {
-	if r.types[n-1] == nil {
-		r.types[n-1] = r.infer(int64(n))
-	}
-	m, ok := r.types[n-1][name]
+	m, ok := r.known(n)[name]
 	if !ok || len(m.Dims) == 0 || m.LoDLevel > 0 || slices.Contains(m.Dims, program.Unknown) {
 		return 0
 	}
 	return m.Dims[0]
+}
+
+// known returns the types of a batch of n records, 1 or 2.
+func (r *records) known(n int) map[string]Meta {
+	if r.types[n-1] == nil {
+		r.types[n-1] = r.infer(int64(n))
+	}
+	return r.types[n-1]
 }
 
 func (r *records) infer(n int64) map[string]Meta {

@@ -117,20 +117,28 @@ func (r *reductions) weighState() error {
 	return nil
 }
 
-// readsSequences reports whether rows that come with the batch form sequences.
+// readsSequences reports whether rows that come with the batch form sequences. Programs of Fluid before 1.6 do not mark what is fed: it is what ops read and none writes.
 func readsSequences(block *program.Block) bool {
-	for _, v := range block.Vars() {
-		if v.LoDLevel > 0 && v.NeedCheckFeed {
-			return true
-		}
+	sequences := func(name string) bool {
+		v, ok := block.Find(name)
+		return ok && v.LoDLevel > 0
 	}
+	read, written := map[string]bool{}, map[string]bool{}
 	for _, op := range block.Ops {
 		def, _ := Lookup(op.Type)
-		border := def != nil && (def.Class == Read || def.Class == Feed)
+		if def != nil && (def.Class == Read || def.Class == Feed) && slices.ContainsFunc(op.OutputNames(), sequences) {
+			return true
+		}
+		for _, name := range op.InputNames() {
+			read[name] = true
+		}
 		for _, name := range op.OutputNames() {
-			if v, ok := block.Find(name); ok && border && v.LoDLevel > 0 {
-				return true
-			}
+			written[name] = true
+		}
+	}
+	for _, v := range block.Vars() {
+		if v.LoDLevel > 0 && (v.NeedCheckFeed || v.Kind == program.LoDTensor && !v.Persistable && read[v.Name] && !written[v.Name]) {
+			return true
 		}
 	}
 	return false

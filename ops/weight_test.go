@@ -87,6 +87,12 @@ func TestWeightOf(t *testing.T) {
 		case !c.fails && (err != nil || !strings.HasPrefix(got.Variable, c.want) || c.want == "" && got != (ops.Weight{})):
 			t.Errorf("%s: %+v, %v, want %q", name, got, err, c.want)
 		}
+		for _, v := range p.Global().Vars() { // as in programs of Fluid before 1.6
+			v.NeedCheckFeed = false
+		}
+		if old, oldErr := ops.WeightOf(p, layers.Names(append(fetch, loss)...)); old != got || fault.KindOf(oldErr) != fault.KindOf(err) {
+			t.Errorf("%s without marks of what is fed: %+v, %v, want %+v, %v", name, old, oldErr, got, err)
+		}
 	}
 }
 

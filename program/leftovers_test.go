@@ -2,6 +2,7 @@ package program_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/edl-go/edl/program"
@@ -59,7 +60,12 @@ func TestLineOfAStack(t *testing.T) {
 			"  File \"<decorator-gen-7>\", line 2, in fc", "    ", "  File \"/lib/paddle/fluid/framework.py\", line 2610, in append_op", "    attrs=attrs)"}, "net.py:12"},
 		"before": {[]string{"  File \"/lib/paddle/fluid/framework.py\", line 2610, in append_op\n    attrs=attrs)\n", "  File \"src/net.py\", line 12, in net\n    fc(x, 1)\n",
 			"  File \"train.py\", line 40, in <module>\n    main()\n"}, "net.py:12"},
-		"no user": {[]string{"  File \"/lib/paddle/fluid/framework.py\", line 2610, in append_op", "    attrs=attrs)"}, ""},
+		"one frame":   {[]string{"  File \"src/net.py\", line 12, in net\n    fc(x, 1)\n"}, "net.py:12"},
+		"one text":    {[]string{"net/net.go:7"}, "net/net.go:7"},
+		"many lines":  {[]string{"net.go:7\nedl: done\n"}, "net.go:7"},
+		"no line":     {[]string{"a\tb\x1b[2J:3"}, "a?b?[2J:3"},
+		"a long line": {[]string{strings.Repeat("x", 10_000)}, strings.Repeat("x", 200) + "..."},
+		"no user":     {[]string{"  File \"/lib/paddle/fluid/framework.py\", line 2610, in append_op", "    attrs=attrs)"}, ""},
 	} {
 		op := &program.Op{Type: "mul"}
 		op.SetAttr(program.AttrCallstack, c.stack)

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // An Op is one operator: a type, variable names by slot, and attributes.
@@ -327,10 +328,27 @@ func (op *Op) RoleVars() [][2]string {
 func (op *Op) SetRoleVar(param, grad string) { op.SetAttr(AttrRoleVar, []string{param, grad}) }
 
 // Line returns the file:line of user code that built the op, "" if the program does not say. For a program of Fluid's Python API it is the
-// innermost line of the recorded stack outside of that API. The stack ends inside, and before Fluid 1.6 it begins there.
+// innermost line of the recorded stack outside of that API. The stack ends inside, and before Fluid 1.6 it begins there. What Line returns is one line of text, of at most
+// mostLine bytes, whatever a file says.
 func (op *Op) Line() string {
+	line, _, _ := strings.Cut(op.recorded(), "\n")
+	if len(line) > mostLine {
+		line = line[:mostLine] + "..."
+	}
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return '?'
+	}, line)
+}
+
+// mostLine bounds the bytes of a line of user code in a message.
+const mostLine = 200
+
+func (op *Op) recorded() string {
 	stack, _ := op.Strs(AttrCallstack)
-	if len(stack) == 1 {
+	if len(stack) == 1 && !strings.Contains(stack[0], "\", line ") {
 		return stack[0]
 	}
 	innermost := ""

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/fluidtext"
 	"github.com/edl-go/edl/transpiler"
 )
@@ -212,5 +213,57 @@ func TestALossWithoutDimsObeysTheLaw(t *testing.T) {
 		if err := checkLaw(t, m.Program, cfg, "loss", "w0"); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// A detector scales an image to twice its height and width, which it computes from dims: they do not depend on the rows of a trainer. A branch, of which trainers must know what it
+// depends on, changes nothing of that.
+func TestSizesFromDimsObeyTheLaw(t *testing.T) {
+	scaled := `var x float32 [-1,2,3,4] feed=[4,2,3,4]
+var w float32 [2,2,1,1] value=random
+var rate float32 [1] value=0.1
+var dims int32 [4]
+var size int32 [2]
+var whole int32 [2]
+var twice int32 [2]
+conv2d Input=x Filter=w -> Output=conv | strides=[1,1] paddings=[0,0] dilations=[1,1] groups=1 data_format="NCHW"
+shape Input=conv -> Out=dims
+slice Input=dims -> Out=size | axes=[0] starts=[2] ends=[4] decrease_axis=[] infer_flags=[1]
+cast X=size -> Out=whole | in_dtype=2 out_dtype=2
+scale X=whole -> Out=twice | scale=2.0f bias=0.0f bias_after_scale=true
+nearest_interp X=conv OutSize=twice -> Out=large | interp_method="nearest" align_corners=false align_mode=1 out_h=-1 out_w=-1 out_d=-1 scale=0.0f data_layout="NCHW"
+`
+	branch := `var never bool [1]
+fill_constant -> Out=never | shape=[1L] value=0.0f dtype=0
+fill_constant -> Out=unused | shape=[1L] value=0.0f dtype=5
+conditional_block Cond=never -> Out=unused Scope=scope | sub_block=block:1 is_scalar_condition=true
+block 1 0
+fill_constant -> Out=unused | shape=[1L] value=1.0f dtype=5
+global
+`
+	trained := `square X=large -> Out=squares
+mean X=squares -> Out=loss | op_role=256
+fill_constant -> Out=loss@GRAD | shape=[1L] value=1.0f dtype=5 op_role=257
+mean_grad X=squares Out@GRAD=loss@GRAD -> X@GRAD=squares@GRAD | op_role=1
+square_grad X=large Out@GRAD=squares@GRAD -> X@GRAD=large@GRAD | op_role=1
+nearest_interp_grad X=conv OutSize=twice Out@GRAD=large@GRAD -> X@GRAD=conv@GRAD | interp_method="nearest" align_corners=false align_mode=1 out_h=-1 out_w=-1 out_d=-1 scale=0.0f data_layout="NCHW" op_role=1
+conv2d_grad Input=x Filter=w Output@GRAD=conv@GRAD -> Filter@GRAD=w@GRAD | strides=[1,1] paddings=[0,0] dilations=[1,1] groups=1 data_format="NCHW" op_role=1 op_role_var=["w","w@GRAD"]
+sgd Param=w Grad=w@GRAD LearningRate=rate -> ParamOut=w | op_role=2 op_role_var=["w","w@GRAD"]
+`
+	for name, text := range map[string]string{"alone": scaled + trained, "beside a branch": scaled + branch + trained} {
+		m, err := fluidtext.Read(text)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if err := checkLaw(t, m.Program, transpiler.Config{Trainers: 3, PServers: 2}, "loss", "w"); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	m, err := fluidtext.Read(strings.Replace(scaled, "starts=[2] ends=[4]", "starts=[0] ends=[2]", 1) + trained)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := transpiler.Transpile(t.Context(), m.Program, transpiler.Config{Trainers: 2, PServers: 1}); fault.KindOf(err) != fault.Unsupported {
+		t.Errorf("a size that follows from the number of rows: %v", err)
 	}
 }
