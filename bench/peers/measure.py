@@ -310,20 +310,27 @@ def product(arguments):
 
 
 def repeat(seconds, work):
-    """The windows of measure.Repeat: sorted microseconds of one repetition."""
+    """The windows of measure.Repeat: sorted microseconds of one repetition, by the clock and of processor time."""
     i, start = 0, time.perf_counter()
     while i < FEWEST or time.perf_counter() - start < seconds / 4:
         work(i)
         i += 1
     repetitions = 1 + int(WINDOW * i / (time.perf_counter() - start))
-    windows, start = [], time.perf_counter()
+    windows, cpu, start = [], [], time.perf_counter()
     while len(windows) < FEWEST or time.perf_counter() - start < seconds:
-        begin = time.perf_counter()
+        used, begin = time.process_time(), time.perf_counter()
         for _ in range(repetitions):
             work(i)
             i += 1
         windows.append((time.perf_counter() - begin) * 1e6 / repetitions)
-    return sorted(windows)
+        cpu.append((time.process_time() - used) * 1e6 / repetitions)
+    return sorted(windows), sorted(cpu)
+
+
+def median(values):
+    """Of sorted values."""
+    n = len(values)
+    return (values[(n - 1) // 2] + values[n // 2]) / 2
 
 
 def main():
@@ -338,12 +345,13 @@ def main():
         work = product(model.partition(":")[2])
     else:
         work = training(model, optimizer, threads)
-    windows = repeat(seconds, work)
-    n = len(windows)
+    windows, cpu = repeat(seconds, work)
     print(json.dumps({
-        "median_us": (windows[(n - 1) // 2] + windows[n // 2]) / 2,
+        "median_us": median(windows),
         "fastest_us": windows[0],
-        "windows": n,
+        "cpu_median_us": median(cpu),
+        "cpu_fastest_us": cpu[0],
+        "windows": len(windows),
         "peak_bytes": peak_memory(),
         "start_bytes": start_memory,
     }))

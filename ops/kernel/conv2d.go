@@ -73,6 +73,7 @@ func Conv2D[T tensor.Float](s *Conv2DShape, images int, out, x, filter, bias []T
 	filters, patch, pixels := s.OutChannels/s.Groups, s.patch(), s.pixels()
 	matrix, rest := newPatchMatrix(s, workspace)
 	inGroup := s.InChannels / s.Groups * s.InHeight * s.InWidth
+	byRow := s.StrideWidth > 1 && matrix.hasRows() // gathering columns would take one element at a time
 	for g := range images * s.Groups {
 		group := g % s.Groups
 		weights := filter[group*filters*patch:]
@@ -80,6 +81,11 @@ func Conv2D[T tensor.Float](s *Conv2DShape, images int, out, x, filter, bias []T
 		e := Epilogue[T]{ByRow: true, Activation: activation}
 		if bias != nil {
 			e.Bias = bias[group*filters:][:filters]
+		}
+		if byRow {
+			matrix.gatherRows(matrix.padded(x[g*inGroup:], inGroup))
+			GemmEpilogue(false, true, filters, pixels, patch, 1, weights, patch, matrix.columns, patch, 0, to, pixels, e, rest)
+			continue
 		}
 		GemmEpilogue(false, false, filters, pixels, patch, 1, weights, patch, matrix.of(x[g*inGroup:], inGroup), pixels, 0, to, pixels, e, rest)
 	}

@@ -267,7 +267,10 @@ func (s imageShape) load(to, image []float32, first, channels, y, x, rows, colum
 		clear(to)
 		return
 	}
-	simd.Transpose(workspace, width, image[first*pixels+top*s.width:], pixels, channels, (bottom-top)*s.width)
+	inPlace := right-left >= vectorLanes // otherwise vectors are full only over several rows
+	if !inPlace {
+		simd.Transpose(workspace, width, image[first*pixels+top*s.width:], pixels, channels, (bottom-top)*s.width)
+	}
 	for r := range rows {
 		line := to[r*columns*width:][:columns*width]
 		if y+r < top || y+r >= bottom {
@@ -275,7 +278,11 @@ func (s imageShape) load(to, image []float32, first, channels, y, x, rows, colum
 			continue
 		}
 		clear(line[:(left-x)*width])
-		copy(line[(left-x)*width:], workspace[((y+r-top)*s.width+left)*width:][:(right-left)*width])
+		if inside := line[(left-x)*width:][:(right-left)*width]; inPlace {
+			simd.Transpose(inside, width, image[first*pixels+(y+r)*s.width+left:], pixels, channels, right-left)
+		} else {
+			copy(inside, workspace[((y+r-top)*s.width+left)*width:])
+		}
 		clear(line[(right-x)*width:])
 	}
 }

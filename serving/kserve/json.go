@@ -156,28 +156,41 @@ func (s *scanner) skip() ([]byte, error) {
 	return s.b[from:s.at], err
 }
 
-// skipArray moves behind an array, whose numbers are read, and checked, later.
+// skipArray moves behind an array, whose numbers are read, and checked, later. It looks for the bytes that matter, of which an array of numbers has few.
 func (s *scanner) skipArray() error {
-	depth := 0
-	for ; s.at < len(s.b); s.at++ {
-		switch s.b[s.at] {
-		case '[':
+	depth, end := 0, -1 // of the next ], which may be part of a text, or of all
+	for {
+		if end < s.at {
+			if end = len(s.b); s.at < end {
+				if n := bytes.IndexByte(s.b[s.at:], ']'); n >= 0 {
+					end = s.at + n
+				}
+			}
+		}
+		next := end
+		if n := bytes.IndexByte(s.b[s.at:end], '"'); n >= 0 {
+			next = s.at + n
+		}
+		for opened := bytes.Count(s.b[s.at:next], []byte{'['}); opened > 0; opened-- {
 			if depth++; depth > deepest {
 				return s.wrong("fewer arrays in each other")
 			}
-		case ']':
-			if depth--; depth == 0 {
-				s.at++
-				return nil
-			}
-		case '"':
+		}
+		s.at = next
+		if next < end {
 			if _, err := s.text(); err != nil {
 				return err
 			}
-			s.at--
+			continue
+		}
+		if end == len(s.b) {
+			return s.wrong("]")
+		}
+		s.at++
+		if depth--; depth == 0 {
+			return nil
 		}
 	}
-	return s.wrong("]")
 }
 
 // integer reads a whole number.

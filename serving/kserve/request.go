@@ -162,18 +162,20 @@ func readData(s *scanner, f *serving.Field, shape []int64, offsets string) (*ten
 	}
 	switch f.DType {
 	case tensor.Bool:
-		return readElements(e, shape, offsets, (*elements).truth)
+		return readElements(e, shape, offsets, (*elements).truth, nil)
 	case tensor.Int32:
-		return readElements(e, shape, offsets, func(e *elements) (int32, error) { v, err := e.whole(32); return int32(v), err })
+		return readElements(e, shape, offsets, func(e *elements) (int32, error) { v, err := e.whole(32); return int32(v), err }, nil)
 	case tensor.Int64:
 		if f.Keys {
-			return readElements(e, shape, offsets, (*elements).key)
+			return readElements(e, shape, offsets, (*elements).key, nil)
 		}
-		return readElements(e, shape, offsets, func(e *elements) (int64, error) { return e.whole(64) })
+		return readElements(e, shape, offsets, func(e *elements) (int64, error) { return e.whole(64) }, nil)
 	case tensor.Float32:
-		return readElements(e, shape, offsets, func(e *elements) (float32, error) { v, err := e.float(32); return float32(v), err })
+		return readElements(e, shape, offsets, func(e *elements) (float32, error) { v, err := e.float(32); return float32(v), err },
+			func(e *elements, all []float32) []float32 { return decimals(e, all, 32) })
 	case tensor.Float64:
-		return readElements(e, shape, offsets, func(e *elements) (float64, error) { return e.float(64) })
+		return readElements(e, shape, offsets, func(e *elements) (float64, error) { return e.float(64) },
+			func(e *elements, all []float64) []float64 { return decimals(e, all, 64) })
 	}
 	return nil, fault.E(fault.Unsupported, fault.Var(f.Name), fault.Got("numbers of JSON for "+f.String()), fault.Want("a model whose inputs are of other types"))
 }
@@ -186,8 +188,9 @@ type elements struct {
 	row   int       // elements of a row, where there are sequences
 }
 
-// readElements reads an array with the elements, and makes them a tensor.
-func readElements[T tensor.Element](e *elements, shape []int64, offsets string, one func(*elements) (T, error)) (*tensor.Tensor, error) {
+// readElements reads an array with the elements, and makes them a tensor. one reads an element. many, which may be nil, appends elements as long as it knows their form and a
+// comma follows, which it reads, too.
+func readElements[T tensor.Element](e *elements, shape []int64, offsets string, one func(*elements) (T, error), many func(e *elements, all []T) []T) (*tensor.Tensor, error) {
 	var all []T
 	if n, ok := tensor.Count(shape); ok && shape != nil {
 		all = make([]T, 0, min(n, (len(e.b)-e.at)/2)) // an element takes two bytes, with what follows it
@@ -196,6 +199,9 @@ func readElements[T tensor.Element](e *elements, shape []int64, offsets string, 
 	nested = func() error {
 		if e.peek() == '[' {
 			return e.array(nested)
+		}
+		if many != nil && e.lod == nil {
+			all = many(e, all)
 		}
 		v, err := one(e)
 		all = append(all, v)
@@ -303,6 +309,22 @@ func keyOf(text string) (int64, error) {
 			fault.Hint("the number -1 stands for a row without a key"))
 	}
 	return convert.Key(text), nil
+}
+
+// decimals reads numbers without white space, but for one space behind a comma.
+func decimals[T float32 | float64](e *elements, all []T, bits int) []T {
+	for {
+		v, n, ok := decimal(e.b[e.at:], bits)
+		end := e.at + n
+		if !ok || end >= len(e.b) || e.b[end] != ',' {
+			return all
+		}
+		all = append(all, T(v))
+		e.at = end + 1
+		if e.at < len(e.b) && e.b[e.at] == ' ' {
+			e.at++
+		}
+	}
 }
 
 // float reads a number, or one of the texts that stand for numbers which JSON does not have.

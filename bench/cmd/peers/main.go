@@ -1,12 +1,13 @@
 // Peers measures EDL, PyTorch, gorgonia and OpenBLAS on this machine and prints the result as Markdown.
 //
-//	peers [-rounds N] [-seconds S] [-threads 1,2] [-run REGEXP] [-best]  every workload
-//	peers -growth [-plot FILE.svg] ...                                   how the cost of a step grows
+//	peers [-rounds N] [-seconds S] [-threads 1,2] [-run REGEXP] [-best] [-cpu]  every workload
+//	peers -growth [-plot FILE.svg] ...                                          how the cost of a step grows
 //
 // Each measurement is a process of its own. The contenders take turns, so that a busy or hot machine affects all of them. A measurement is
 // repeated, at most -retries times, if other processes used the machine. On a machine that never becomes quiet, -best compares the fastest windows
-// of 20 ms and not the median ones. PyTorch comes from Debian: apt-get install python3-torch libopenblas0-openmp. Short measurements choose the
-// kernels of OpenBLAS for each row of PyTorch, and the report says which.
+// of 20 ms and not the median ones, and -cpu compares processor time: what one thread takes while others use its core, too. The processor time of
+// several threads counts those that wait for each other. PyTorch comes from Debian: apt-get install python3-torch libopenblas0-openmp. Short
+// measurements choose the kernels of OpenBLAS for each row of PyTorch, and the report says which.
 package main
 
 import (
@@ -33,6 +34,7 @@ type settings struct {
 	threads []int
 	run     *regexp.Regexp
 	best    bool
+	cpu     bool
 	growth  bool
 	plot    string
 }
@@ -61,6 +63,7 @@ func parse(arguments []string) (settings, error) {
 	flags.StringVar(&threads, "threads", "1,2", "numbers of threads")
 	flags.StringVar(&run, "run", "", "only workloads that match this regular expression")
 	flags.BoolVar(&s.best, "best", false, "compare the fastest window of each measurement, not the median one")
+	flags.BoolVar(&s.cpu, "cpu", false, "compare processor time, not time by the clock")
 	flags.BoolVar(&s.growth, "growth", false, "measure step time against batch, layers and parameters")
 	flags.StringVar(&s.plot, "plot", "", "with -growth, draw the result into this SVG or PNG file")
 	if err := flags.Parse(arguments); err != nil {

@@ -122,7 +122,7 @@ func TestReport(t *testing.T) {
 	samples := func(microseconds ...float64) []sample {
 		all := make([]sample, len(microseconds))
 		for i, us := range microseconds {
-			all[i] = sample{measure.Result{Median: us, Fastest: us / 2, PeakMemory: 10e6}, 0.25}
+			all[i] = sample{measure.Result{Median: us, Fastest: us / 2, CPUMedian: us / 4, CPUFastest: us / 5, PeakMemory: 10e6}, 0.25}
 		}
 		return all
 	}
@@ -156,11 +156,23 @@ func TestReport(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, &out)
 		}
 	}
-	s.best = true
-	if err := report(&out, s, m, tables, measured, chosen); err != nil {
-		t.Fatal(err)
-	}
-	if want := "| MLP, SGD | 1 | 100 us (50.0 us to 150 us) |"; !strings.Contains(out.String(), want) {
-		t.Errorf("no %q in\n%s", want, &out)
+	for _, test := range []struct {
+		best, cpu bool
+		want      []string
+	}{
+		{true, false, []string{"of the fastest windows.", "| MLP, SGD | 1 | 100 us (50.0 us to 150 us) |"}},
+		{false, true, []string{"of the median windows, in processor time.", "| MLP, SGD | 1 | 50.0 us (25.0 us to 75.0 us) |"}},
+		{true, true, []string{"of the fastest windows, in processor time.", "| MLP, SGD | 1 | 40.0 us (20.0 us to 60.0 us) |"}},
+	} {
+		s.best, s.cpu = test.best, test.cpu
+		out.Reset()
+		if err := report(&out, s, m, tables, measured, chosen); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range test.want {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("no %q in\n%s", want, &out)
+			}
+		}
 	}
 }

@@ -110,10 +110,14 @@ func (part section) figure(f figures, flops int64) string {
 
 // statistic names the figures.
 func (s settings) statistic() string {
+	windows, of := "median", ""
 	if s.best {
-		return "medians (lowest to highest) of the fastest windows"
+		windows = "fastest"
 	}
-	return "medians (lowest to highest) of the median windows"
+	if s.cpu {
+		of = ", in processor time"
+	}
+	return "medians (lowest to highest) of the " + windows + " windows" + of
 }
 
 func threadsText(n int) string {
@@ -149,16 +153,25 @@ func (s settings) figures(samples []sample) figures {
 	}
 	var times, memory []float64
 	for _, one := range samples {
-		if s.best {
-			times = append(times, one.Fastest)
-		} else {
-			times = append(times, one.Median)
-		}
+		times = append(times, s.time(one.Result))
 		memory = append(memory, float64(one.PeakMemory)/1e6)
 	}
 	slices.Sort(times)
 	slices.Sort(memory)
 	return figures{len(samples), measure.Median(times), times[0], times[len(times)-1], measure.Median(memory)}
+}
+
+// time is what s compares of a measurement.
+func (s settings) time(r measure.Result) float64 {
+	switch {
+	case s.cpu && s.best:
+		return r.CPUFastest
+	case s.cpu:
+		return r.CPUMedian
+	case s.best:
+		return r.Fastest
+	}
+	return r.Median
 }
 
 // plotGrowth draws the sections of growth next to each other into s.plot, an SVG or PNG file: step time over the growing number, both on

@@ -144,7 +144,8 @@ func chooseKernels(ctx context.Context, s settings, sections []section, all map[
 			if err != nil {
 				return 0, err
 			}
-			return pytorch.MedianOf(o.Output)
+			r, err := measure.Read(o.Output)
+			return s.time(r), err
 		})
 		if err != nil {
 			return err

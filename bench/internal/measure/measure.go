@@ -15,6 +15,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/edl-go/edl/fault"
@@ -28,8 +29,10 @@ const Fewest = 3
 
 // A Result is one measurement. It travels between processes as a line of JSON.
 type Result struct {
-	Median      float64 `json:"median_us"`  // microseconds of one repetition
-	Fastest     float64 `json:"fastest_us"` // of the fastest window
+	Median      float64 `json:"median_us"`      // microseconds of one repetition
+	Fastest     float64 `json:"fastest_us"`     // of the fastest window
+	CPUMedian   float64 `json:"cpu_median_us"`  // the same of processor time, of all threads of the process
+	CPUFastest  float64 `json:"cpu_fastest_us"` // of the window with the least of it
 	Windows     int     `json:"windows"`
 	PeakMemory  int64   `json:"peak_bytes"`  // resident, over the life of the process
 	StartMemory int64   `json:"start_bytes"` // peak before the work was set up
@@ -58,8 +61,12 @@ func Repeat(d time.Duration, work Work) (Result, error) {
 		return Result{}, err
 	}
 	repetitions := 1 + int(Window*time.Duration(done)/max(elapsed, 1))
-	var windows []float64
+	var windows, cpu []float64
 	for start := time.Now(); len(windows) < Fewest || time.Since(start) < d; {
+		used, err := cpuTime()
+		if err != nil {
+			return Result{}, err
+		}
 		begin := time.Now()
 		for range repetitions {
 			if err := work(i); err != nil {
@@ -68,9 +75,24 @@ func Repeat(d time.Duration, work Work) (Result, error) {
 			i++
 		}
 		windows = append(windows, time.Since(begin).Seconds()*1e6/float64(repetitions))
+		now, err := cpuTime()
+		if err != nil {
+			return Result{}, err
+		}
+		cpu = append(cpu, (now-used).Seconds()*1e6/float64(repetitions))
 	}
 	slices.Sort(windows)
-	return Result{Median: Median(windows), Fastest: windows[0], Windows: len(windows)}, nil
+	slices.Sort(cpu)
+	return Result{Median: Median(windows), Fastest: windows[0], CPUMedian: Median(cpu), CPUFastest: cpu[0], Windows: len(windows)}, nil
+}
+
+// cpuTime is the processor time that this process has used so far.
+func cpuTime() (time.Duration, error) {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0, fmt.Errorf("getrusage: %w", err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), nil
 }
 
 // Median returns the middle of sorted values, at least one.

@@ -30,6 +30,9 @@ func TestRepeatTakesTurnsAndCountsWindows(t *testing.T) {
 		if r.Windows != 8 || r.Fastest != quarter || r.Median != quarter {
 			t.Errorf("%+v", r)
 		}
+		if r.CPUFastest < 0 || r.CPUMedian < r.CPUFastest || r.CPUMedian > quarter*100 {
+			t.Errorf("processor time %v, at least %v", r.CPUMedian, r.CPUFastest)
+		}
 		if warmUp := 10; next != warmUp+8*5 {
 			t.Errorf("%d repetitions", next)
 		}

@@ -3,4 +3,5 @@
 package simd
 
 // transposeBlocks is never called: there is no level but None.
-func transposeBlocks[T Float](dst []T, dstStep, dstNext int, src []T, srcStep, srcNext, blocks int) {}
+func transposeBlocks[T Float](side int, dst []T, dstStep, dstNext int, src []T, srcStep, srcNext, blocks int) {
+}
