@@ -81,6 +81,14 @@ func (n Name) String() string {
 	return string(n.Kind)
 }
 
+// EtcdUser is the user that an etcd takes somebody of this name for: the common name of the certificate. All roles of a job are one.
+func (n Name) EtcdUser() string {
+	if n.Kind == Role {
+		return fmt.Sprintf("%s/%s", Role, url.PathEscape(n.Job))
+	}
+	return n.String()
+}
+
 // maxUser bounds the name of a user in bytes.
 const maxUser = 100
 
