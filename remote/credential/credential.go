@@ -44,6 +44,7 @@ type Name struct {
 	Kind   Kind
 	User   string // of a user, and what follows
 	Access Access
+	Token  string // the Sum of the token for which the certificate was issued: it counts as long as that does; empty: for none. String does not show it
 	Job    string // of a role, and what follows
 	Role   string
 	Index  int
@@ -100,7 +101,7 @@ func CheckUser(name string) error {
 	return nil
 }
 
-// parseName is the inverse of String.
+// parseName is the inverse of String, which leaves out the token.
 func parseName(text string) (Name, error) {
 	parts := strings.Split(text, "/")
 	for i, part := range parts {
@@ -133,7 +134,9 @@ func NameOf(state tls.ConnectionState) (Name, error) {
 	if len(state.PeerCertificates) == 0 || len(state.PeerCertificates[0].URIs) != 1 || state.PeerCertificates[0].URIs[0].Scheme != scheme {
 		return Name{}, fault.E(fault.Denied, fault.Got("a connection without a certificate of EDL"), fault.Want("one that the listener's authority has issued"))
 	}
-	return parseName(state.PeerCertificates[0].URIs[0].Opaque)
+	name, err := parseName(state.PeerCertificates[0].URIs[0].Opaque)
+	name.Token = state.PeerCertificates[0].Subject.SerialNumber
+	return name, err
 }
 
 // maxPEM bounds what is parsed.
