@@ -45,8 +45,8 @@ fuzz: ## Run each fuzz target for FUZZTIME (10s)
 sbom: build ## Write the modules of the build to bin/sbom.json, for scanners of vulnerabilities
 	bin/edl version --sbom > bin/sbom.json
 
-vulnerabilities: ## Look for known vulnerabilities that the code reaches; needs vuln.go.dev
-	go run golang.org/x/vuln/cmd/govulncheck@v1.1.4 ./...
+vulnerabilities: ## Look for known vulnerabilities that the code reaches, where the data about them can be fetched
+	.ci/run vulnerabilities
 
 models: ## Train the models of Fluid's distributed tests in their published sizes on a cluster, and compare every bit
 	go test ./remote -run 'TestFluidModels$$' -count 1 -timeout 1h -v -whole
@@ -93,10 +93,12 @@ chart: ## Write the kustomize base from the chart
 site: ## Write the documentation as a static site to bin/site: pages, examples of the DSL with what they print, search
 	@go -C tools/site run . -root $(CURDIR) -out $(CURDIR)/bin/site
 
-packaging: ## Test what makes images and the site, and the chart beside the kustomize base
+packaging: ## Test what makes images and the site, the chart beside the kustomize base, and the alert rules by Prometheus' parser
 	go -C tools/site test ./...
 	go -C tools/image test ./...
 	go -C tools/chart test ./...
+	go -C tools/vulnerabilities test ./...
+	go -C tools/alerts test ./...
 
 ONNXRUNTIME ?= $(HOME)/.cache/edl/onnxruntime
 

@@ -2,8 +2,6 @@ package edlcmd
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -23,7 +21,6 @@ import (
 	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/remote/launch"
 	"github.com/edl-go/edl/remote/listen"
-	"github.com/edl-go/edl/remote/tracing"
 )
 
 // listenFlags are the flags of "edl listen".
@@ -115,169 +112,6 @@ func (f *listenFlags) command() string {
 		return "operator"
 	}
 	return "listen --kubernetes"
-}
-
-// serveJobs prints the address once it is open, and returns when ctx has ended and every job with it.
-func serveJobs(cmd *cobra.Command, c *console, f *listenFlags) (err error) {
-	ctx := cmd.Context()
-	if len(f.endpoints) == 0 && (f.node != "" || f.spread) {
-		return fault.E(fault.InvalidArgument, fault.At("listen"), fault.Got("no cluster for --node or --spread"), fault.Want("--etcd ENDPOINTS"))
-	}
-	etcd, err := f.options(cmd.Flags(), c)
-	if err != nil {
-		return err
-	}
-	if err := checkAddress("--addr", f.address); err != nil {
-		return err
-	}
-	cores, memory, err := f.resources()
-	if err != nil {
-		return err
-	}
-	if f.cluster.on && (f.spread || f.node != "" || cores+memory > 0) {
-		return fault.E(fault.InvalidArgument, fault.At(f.command()), fault.Got("roles that are pods, and --spread, --node, --cores or --memory"), fault.Want("none of these: the cluster shares its nodes among pods"))
-	}
-	if f.spread && cores+memory > 0 {
-		return fault.E(fault.InvalidArgument, fault.At("listen"), fault.Got("--cores or --memory of a listener whose roles run on other machines"), fault.Want("it at those that offer them, with --node"))
-	}
-	if f.cgroup != "" && cores+memory == 0 {
-		return fault.E(fault.InvalidArgument, fault.At("--cgroup"), fault.Got("a listener that counts neither cores nor memory"), fault.Want("--cores or --memory, or both"))
-	}
-	if f.life < leastLife || f.life > maxDays*24*time.Hour {
-		return fault.E(fault.InvalidArgument, fault.At("--credential-life"), fault.Gotf("%v", f.life), fault.Wantf("%v to %d days", leastLife, maxDays))
-	}
-	if f.history.jobs < 1 {
-		return tooFew("--keep-jobs", int64(f.history.jobs))
-	}
-	if f.history.mib < 1 {
-		return tooFew("--keep-mib", f.history.mib)
-	}
-	if b := f.bounds; b.running < 0 || b.running > 0 && b.running < time.Second {
-		return fault.E(fault.InvalidArgument, fault.At("--max-job-time"), fault.Gotf("%v", b.running), fault.Want("a second or more"))
-	}
-	if f.bounds.mib < 0 {
-		return tooFew("--max-job-disk", f.bounds.mib)
-	}
-	if err := f.web.check(cmd); err != nil {
-		return err
-	}
-	if err := f.traces.check(cmd); err != nil {
-		return err
-	}
-	if f.cluster.on && f.cluster.dry != "" {
-		return f.dryRun(ctx, c)
-	}
-	log := slog.New(slog.DiscardHandler)
-	if !f.quiet {
-		log = slog.New(slog.NewTextHandler(c.err, nil))
-	}
-	if f.data == "" {
-		f.data = defaultData(f.address, f.spread)
-	}
-	var launcher launch.Launcher
-	var lost <-chan struct{} // nil: nobody takes the place of this listener
-	var inCluster *listenerOfCluster
-	if f.cluster.on {
-		if inCluster, err = f.cluster.join(ctx, f, log); err != nil {
-			return err
-		}
-		defer inCluster.Close()
-		launcher, lost, etcd = inCluster.Launcher, inCluster.term.Lost(), append(etcd, inCluster.options...)
-	} else if err := refuseIdle(cmd.Flags(), kubernetesFlagNames, "roles that are processes", "them together with --kubernetes"); err != nil {
-		return err
-	} else if launcher, err = c.launcherOf(f.launcher, "", f.access); err != nil {
-		return err
-	}
-	if launcher, err = inGroup(launcher, f.cgroup); err != nil {
-		return err
-	}
-	options := append(etcd, remote.WithAddress(f.address), remote.WithLauncher(launcher), remote.WithVersion(c.currentVersion().Version), remote.WithCredentialLife(f.life))
-	if f.node != "" {
-		options = append(options, remote.WithNode(f.node))
-	}
-	if f.spread {
-		options = append(options, remote.WithNodes())
-	}
-	if f.maxRoles < 1 {
-		return fault.E(fault.InvalidArgument, fault.At("--max-roles"), fault.Gotf("%d", f.maxRoles), fault.Want("at least 1"))
-	}
-	options = append(options, remote.WithMaxRoles(f.maxRoles))
-	if f.allowed.data != nil {
-		options = append(options, remote.WithAllowedData(f.allowed.data...))
-	}
-	if f.allowed.save != nil {
-		options = append(options, remote.WithAllowedSave(f.allowed.save...))
-	}
-	options = append(options, remote.WithDataDir(f.data), remote.WithHistory(f.history.jobs, min(f.history.mib, 1<<40)<<20), remote.WithResources(cores, memory),
-		remote.WithJobBounds(f.bounds.running, min(f.bounds.mib, 1<<40)<<20))
-	if p, ok := launcher.(launch.Processes); ok && (!f.spread || f.node != "") {
-		options = append(options, remote.WithKeeper(keeperCommand(p, len(f.endpoints) == 0)...))
-	}
-	if f.waits || f.cluster.on && f.data != "" { // of a listener whose lease has ended the folder is free soon
-		options = append(options, remote.WithWaiting())
-	}
-	if f.traces.on() {
-		options = append(options, remote.WithTracedRounds(uint64(f.traces.every)))
-	}
-	if f.insecure {
-		options = append(options, remote.WithoutSecurity())
-	}
-	if !f.quiet {
-		options = append(options, remote.WithLogger(log))
-	}
-	l, err := remote.Listen(ctx, options...)
-	if err != nil {
-		return unanswered(f.endpoints, err)
-	}
-	defer announce(l.Address())()
-	if _, err := fmt.Fprintln(c.out, "listening on", l.Address()); err != nil {
-		return err
-	}
-	noTraces := func() {}
-	if f.traces.on() {
-		var t *tracing.Tracer
-		if t, noTraces, err = f.traces.begin(ctx, c, l, log); err != nil {
-			return errors.Join(err, l.HandOver())
-		}
-		f.web.metrics = t.Metrics()
-	}
-	noPages := func() {}
-	if f.web.address != "" {
-		if noPages, err = f.web.serve(ctx, c, l, f.data, f.quiet); err != nil {
-			noTraces()
-			return errors.Join(err, l.HandOver())
-		}
-	}
-	attending, leave := context.WithCancel(ctx)
-	defer leave()
-	var attended chan error
-	if f.attends != nil {
-		attended = make(chan error, 1)
-		go func() { attended <- f.attends(attending, l, log) }()
-	}
-	select {
-	case <-ctx.Done():
-		err = context.Cause(ctx)
-	case <-l.Broken():
-		err = l.Cause()
-	case <-lost:
-		err = inCluster.term.Cause()
-	case err = <-attended:
-		attended = nil
-	}
-	noPages()
-	noTraces()
-	if leave(); attended != nil {
-		<-attended // it must not see how the listener ends its jobs
-	}
-	end := l.Close
-	if errors.Is(err, fault.Drained) && !f.drain || inCluster != nil && inCluster.term.Cause() != nil {
-		end = l.HandOver
-	}
-	if wrong := end(); wrong != nil {
-		return wrong
-	}
-	return err
 }
 
 // leastLife bounds --credential-life: clocks of machines differ, and a machine that is busy renews late.

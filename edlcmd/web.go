@@ -89,7 +89,7 @@ func (f *webFlags) secret(a *credential.Authority) (*tls.Config, error) {
 }
 
 // serve serves the pages of a listener, prints where they are, and returns what ends them.
-func (f *webFlags) serve(ctx context.Context, c *console, l *remote.Listener, data string, quiet bool) (stop func(), err error) {
+func (f *webFlags) serve(ctx context.Context, c *console, l *remote.Listener, tokens *credential.Tokens, quiet bool) (stop func(), err error) {
 	client, authority, err := attachAsViewer(ctx, l)
 	if err != nil {
 		return nil, err
@@ -115,7 +115,6 @@ func (f *webFlags) serve(ctx context.Context, c *console, l *remote.Listener, da
 	if err != nil {
 		return nil, fault.Wrap(fault.Unavailable, "--web "+f.address, err)
 	}
-	tokens := credential.OpenTokens(tokenFile(data))
 	cfg := web.Config{Source: web.Of(client), Tokens: tokens, Issuer: others, Authority: authority, Address: l.Address(), Version: c.currentVersion().Version, Debug: f.debug, Metrics: f.metrics}
 	if !quiet {
 		cfg.Log = slog.New(slog.NewTextHandler(c.err, nil))

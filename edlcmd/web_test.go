@@ -111,6 +111,9 @@ func TestListenerWithPages(t *testing.T) {
 		t.Errorf("edl stop of a viewer: %v: %s", err, said)
 	}
 	token("revoke", "grafana")
+	if said, err := asUser("jobs", "--listener", address); err == nil || !strings.Contains(said, "a token that this listener does not know, or no longer") {
+		t.Errorf("edl jobs with the credentials of a token that was revoked: %v: %s", err, said)
+	}
 	for _, c := range []struct{ url, want string }{{base, "token that is not known"}, {"http://example.org", "no URL of pages"}, {"https://user@127.0.0.1", "no URL of pages"}} {
 		if said, err := asUser("login", c.url, "-o", file); err == nil || !strings.Contains(said, c.want) {
 			t.Errorf("edl login %s: %v: %s", c.url, err, said)

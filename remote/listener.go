@@ -76,7 +76,7 @@ func Listen(ctx context.Context, options ...Option) (_ *Listener, err error) {
 		return nil, fault.E(fault.InvalidArgument, fault.Got("a listener that waits, without a data folder"), fault.Want("the folder of the listener that it waits for"))
 	}
 	config := listen.Config{MaxRoles: o.maxRoles, Launcher: o.launcher, Host: host, ClearData: o.insecure, StateDir: o.stateDir, Log: o.log, Authority: o.authority,
-		CredentialLife: o.credentialLife, MaxJobs: o.maxJobs, MaxJobBytes: o.maxJobBytes, MaxTime: o.maxTime, MaxDisk: o.maxDisk, TraceRounds: o.traceRounds, Cores: o.cores, Memory: o.memory}
+		Tokens: o.tokens, CredentialLife: o.credentialLife, MaxJobs: o.maxJobs, MaxJobBytes: o.maxJobBytes, MaxTime: o.maxTime, MaxDisk: o.maxDisk, TraceRounds: o.traceRounds, Cores: o.cores, Memory: o.memory}
 	if o.dataDir != "" {
 		if l.data, err = openData(ctx, &o); err != nil {
 			return nil, err

@@ -72,16 +72,23 @@ func (l *Listener) findEtcd(ctx context.Context, config *listen.Config, o *liste
 		l.unsweep = stop
 		l.sweeping.Go(func() { removeAbandoned(sweeping, o) })
 	}
-	config.Registry = func(ctx context.Context, spec *job.RoleSpec) (cluster.Registry, error) {
+	open := func(ctx context.Context, spec *job.RoleSpec, roles string) (cluster.Registry, error) {
 		side, err := listen.SideOf(o.authority, spec.Job, o.credentialLife)
 		if err != nil {
 			return nil, err
 		}
 		return cluster.Open(ctx, cluster.Config{Endpoints: spec.Etcd, Prefix: spec.Prefix, Lease: spec.Spec.Lease.AsDuration(), Access: o.access,
-			Own: own, Log: o.log, Answers: side.Answers})
+			Own: own, Roles: roles, Log: o.log, Answers: side.Answers})
+	}
+	config.Registry = func(ctx context.Context, spec *job.RoleSpec) (cluster.Registry, error) {
+		roles := ""
+		if own != nil { // the user of an etcd has made its users
+			roles = credential.Name{Kind: credential.Role, Job: spec.Job}.EtcdUser()
+		}
+		return open(ctx, spec, roles)
 	}
 	if config.Launcher == nil {
-		config.Launcher = goroutines(config.Registry)
+		config.Launcher = goroutines(func(ctx context.Context, spec *job.RoleSpec) (cluster.Registry, error) { return open(ctx, spec, "") })
 	}
 	return nil
 }

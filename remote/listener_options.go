@@ -55,7 +55,8 @@ type listening struct {
 	data        []string                // places that jobs may read
 	save        []string                // places that jobs may write
 	notice      func(text string)       // of a client
-	maxRoles    int                     // of all jobs that run
+	tokens      *credential.Tokens
+	maxRoles    int // of all jobs that run
 	// credentialLife is how long credentials of roles and the listener are valid; 0: listen.CredentialLife
 	credentialLife time.Duration
 }
@@ -208,6 +209,10 @@ func WithKeeping(k listen.Keeping) Option { return func(o *listening) { o.keepin
 
 // WithMaxRoles bounds the roles of all jobs that run at a time; the default is 1024. Jobs of a user who is no admin may have half of them.
 func WithMaxRoles(n int) Option { return func(o *listening) { o.maxRoles = n } }
+
+// WithTokens says which tokens there are: a user whose certificate was issued for a token, as pages do, may call the listener as long as the token counts. Without it
+// no such user may.
+func WithTokens(t *credential.Tokens) Option { return func(o *listening) { o.tokens = t } }
 
 // WithCredentialLife says how long the credentials of roles and of the listener are valid; the default is 24 hours. Others take their place when a third of it is
 // over, and connections that stand go on. A machine that is away for two thirds of it, and then comes back, may have to wait up to a minute for the next ones.

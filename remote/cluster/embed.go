@@ -43,7 +43,8 @@ type Embedded struct {
 // takes requests. An etcd that cannot go on, as on a full disk, does not end this process: Embed returns why, or, once it has returned, Broken and the log
 // say so, and all calls to the server fail.
 //
-// With own, clients must show certificates of the same authority. nil: the server answers everybody who reaches it.
+// With own, clients must show certificates of the same authority, and what they reach follows from whom these name: users.go. nil: the server answers everybody
+// who reaches it.
 func Embed(ctx context.Context, dir string, log *slog.Logger, own *credential.Credentials) (*Embedded, error) {
 	return start(ctx, "127.0.0.1", dir, log, own, false)
 }
@@ -107,7 +108,12 @@ func start(ctx context.Context, host, dir string, log *slog.Logger, own *credent
 	select {
 	case <-e.server.Server.ReadyNotify():
 		broken.running.Store(true)
-		return e, nil
+		if own == nil {
+			return e, nil
+		}
+		if err = guard(ctx, e.server.Server); err == nil {
+			return e, nil
+		}
 	case err = <-e.server.Err():
 	case <-broken.done:
 		err = broken.err

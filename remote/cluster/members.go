@@ -29,6 +29,8 @@ type registry struct {
 	// answers reports whether the process at an address answers; nil: nobody is asked. lease is that of members.
 	answers func(ctx context.Context, address string) bool
 	lease   time.Duration
+	// removed is called when the keys of the job are; nil: nothing follows.
+	removed func(ctx context.Context) error
 
 	mu     sync.Mutex
 	counts map[string]string // what SetDesired and SetTrainers have written last, by key
@@ -464,7 +466,10 @@ func (r *registry) Remove(ctx context.Context, owner Membership) error {
 	ctx, cancel := r.scope(ctx)
 	defer cancel()
 	held, _ := m.holds()
-	_, _, err := r.commit(ctx, txn{when: []condition{created(r.prefix+ownerKey, held)}, clears: []string{r.prefix + "/"}}, nil)
+	_, ok, err := r.commit(ctx, txn{when: []condition{created(r.prefix+ownerKey, held)}, clears: []string{r.prefix + "/"}}, nil)
+	if ok && r.removed != nil {
+		err = r.removed(ctx)
+	}
 	return r.storeFault(ctx, r.prefix, err)
 }
 

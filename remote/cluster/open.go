@@ -37,7 +37,10 @@ type Config struct {
 
 	Access Access                  // what etcd asks for; the zero value: what the environment of this process says, see AccessFrom
 	Own    *credential.Credentials // for an etcd that Embed has started with credentials of the same authority; it takes the place of Access. nil: none
-	Log    *slog.Logger            // nil: discarded
+	// Roles is the user of such an etcd that the roles of the job are. Open lets it reach the keys below Prefix, and no others, until Remove is called. A listener names
+	// it, and roles do not. Empty: nothing changes.
+	Roles string
+	Log   *slog.Logger // nil: discarded
 
 	renewEvery time.Duration            // of leases; 0: a third of their duration
 	getenv     func(name string) string // nil: os.Getenv
@@ -73,8 +76,14 @@ func Open(ctx context.Context, c Config) (Registry, error) {
 	}
 	s, err := connect(ctx, c, secured)
 	if err == nil {
-		if _, err = s.list(ctx, c.Prefix+"/", view{}); err == nil {
+		if _, err = s.list(ctx, c.Prefix+"/", view{}); err == nil && c.Roles != "" {
+			err = s.admit(ctx, c.Roles, c.Prefix)
+		}
+		if err == nil {
 			r := newRegistry(s, c.Prefix)
+			if c.Roles != "" {
+				r.removed = func(ctx context.Context) error { return s.dismiss(ctx, c.Roles) }
+			}
 			r.patience, r.answers, r.lease = cmp.Or(c.Patience, r.patience), c.Answers, c.Lease
 			return r, nil
 		}

@@ -4,7 +4,7 @@
 // Files in reading order: registry.go is the contract; keys.go the names of keys and the loss records; store.go what is needed of etcd; members.go
 // how members join, leave and are removed; keep.go how they stay; era.go how they write again what etcd has lost; contact.go whether etcd answers;
 // watch.go how others wait for them and watch them; state.go the state of the coordinator; etcd.go and memory.go the two stores; open.go and embed.go
-// the ways to an etcd server; broken.go and files_*.go what can break an embedded one; peers.go connections that follow members.
+// the ways to an etcd server; users.go which keys roles reach there; broken.go and files_*.go what can break an embedded one; peers.go connections that follow members.
 //
 // The keys, below /edl/<job> but for the last:
 //

@@ -98,7 +98,7 @@ func (a *Authority) Issue(name Name, life time.Duration) (*Credentials, error) {
 	if err != nil {
 		return nil, fault.Wrap(fault.Internal, "credentials of "+name.String(), err)
 	}
-	template := &x509.Certificate{Subject: pkix.Name{CommonName: name.String()}, URIs: []*url.URL{{Scheme: scheme, Opaque: name.String()}}, DNSNames: []string{Host},
+	template := &x509.Certificate{Subject: pkix.Name{CommonName: name.EtcdUser(), SerialNumber: name.Token}, URIs: []*url.URL{{Scheme: scheme, Opaque: name.String()}}, DNSNames: []string{Host},
 		NotBefore: time.Now().Add(-skew), NotAfter: time.Now().Add(life), KeyUsage: x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth}}
 	if name.Kind == Listener { // the client of etcd looks for the address of the server, and a listener may have an etcd inside

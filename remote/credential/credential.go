@@ -44,6 +44,7 @@ type Name struct {
 	Kind   Kind
 	User   string // of a user, and what follows
 	Access Access
+	Token  string // the Sum of the token for which the certificate was issued: it counts as long as that does; empty: for none. String does not show it
 	Job    string // of a role, and what follows
 	Role   string
 	Index  int
@@ -81,6 +82,14 @@ func (n Name) String() string {
 	return string(n.Kind)
 }
 
+// EtcdUser is the user that an etcd takes somebody of this name for: the common name of the certificate. All roles of a job are one.
+func (n Name) EtcdUser() string {
+	if n.Kind == Role {
+		return fmt.Sprintf("%s/%s", Role, url.PathEscape(n.Job))
+	}
+	return n.String()
+}
+
 // maxUser bounds the name of a user in bytes.
 const maxUser = 100
 
@@ -92,7 +101,7 @@ func CheckUser(name string) error {
 	return nil
 }
 
-// parseName is the inverse of String.
+// parseName is the inverse of String, which leaves out the token.
 func parseName(text string) (Name, error) {
 	parts := strings.Split(text, "/")
 	for i, part := range parts {
@@ -125,7 +134,9 @@ func NameOf(state tls.ConnectionState) (Name, error) {
 	if len(state.PeerCertificates) == 0 || len(state.PeerCertificates[0].URIs) != 1 || state.PeerCertificates[0].URIs[0].Scheme != scheme {
 		return Name{}, fault.E(fault.Denied, fault.Got("a connection without a certificate of EDL"), fault.Want("one that the listener's authority has issued"))
 	}
-	return parseName(state.PeerCertificates[0].URIs[0].Opaque)
+	name, err := parseName(state.PeerCertificates[0].URIs[0].Opaque)
+	name.Token = state.PeerCertificates[0].Subject.SerialNumber
+	return name, err
 }
 
 // maxPEM bounds what is parsed.

@@ -135,7 +135,30 @@ func (t *Tokens) Check(secret string) (Name, error) {
 		}
 		return Name{}, denied
 	}
-	return Name{Kind: User, User: all[found].Name, Access: all[found].Access}, nil
+	return Name{Kind: User, User: all[found].Name, Access: all[found].Access, Token: sum}, nil
+}
+
+// Counts refuses who has a certificate for a token that does not count any more, or is none of these. A nil Tokens knows no token.
+func (t *Tokens) Counts(n Name) error {
+	if n.Token == "" {
+		return nil
+	}
+	gone := fault.E(fault.Denied, fault.Gotf("a call of %s, with credentials for a token that this listener does not know, or no longer", n), fault.Want("credentials for one that counts"),
+		fault.Hint("\"edl login\" gets others for another token"))
+	if t == nil {
+		return gone
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.refresh(); err != nil {
+		return err
+	}
+	for _, o := range slices.Concat(t.lent, t.file) {
+		if o.Sum == n.Token && !o.over(time.Now()) {
+			return nil
+		}
+	}
+	return gone
 }
 
 // over reports whether a token has expired.

@@ -27,7 +27,7 @@ func TestTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if name, err := listener.Check(secret); err != nil || name != (Name{Kind: User, User: "grafana", Access: Viewer}) {
+	if name, err := listener.Check(secret); err != nil || name != (Name{Kind: User, User: "grafana", Access: Viewer, Token: sumOf(secret)}) {
 		t.Errorf("a token: %v, %v", name, err)
 	}
 	if _, err := command.Create("grafana", Admin, 0); !errors.Is(err, fault.InvalidArgument) {

@@ -34,8 +34,8 @@ func callerOf(ctx context.Context) caller {
 	return caller{name.User, name.Access}
 }
 
-// mayCall refuses a call whose caller lacks what the method asks for.
-func mayCall(ctx context.Context, method string) error {
+// mayCall refuses a call whose caller lacks what the method asks for, or has a certificate for a token that is none of those.
+func mayCall(ctx context.Context, method string, tokens *credential.Tokens) error {
 	name, asked := wire.Caller(ctx)
 	if !asked || name.Kind == credential.Listener {
 		return nil
@@ -51,7 +51,7 @@ func mayCall(ctx context.Context, method string) error {
 		return fault.E(fault.Denied, fault.Got(path.Base(method)+" from "+name.String()), fault.Want(article(needs)+string(needs)),
 			fault.Hint("the user of the listener writes such credentials with \"edl credentials NAME --role "+string(needs)+" -o FILE\""))
 	}
-	return nil
+	return tokens.Counts(name)
 }
 
 // article stands before the name of an access in a sentence.

@@ -127,7 +127,7 @@ func admitRoles(m *Manager, j *Job, access credential.Access) error {
 // Around checks who calls a method of a Server, and what he holds already, and notes the call in the audit log. wire.Around calls it.
 func (m *Manager) Around(ctx context.Context, method string, handle func(context.Context) error) error {
 	return audited(ctx, m, method, func(ctx context.Context) error {
-		if err := mayCall(ctx, method); err != nil {
+		if err := mayCall(ctx, method, m.cfg.Tokens); err != nil {
 			return err
 		}
 		if path.Base(method) == "StartRole" || path.Dir(method) == "/"+rpc.Keeper_ServiceDesc.ServiceName { // a listener of the authority: its own budget counts the roles

@@ -7,7 +7,8 @@ import (
 	"github.com/edl-go/edl/remote/credential"
 )
 
-// CredentialLife is how long credentials are valid that a user gets for a token: a working day. They outlive a token that is revoked.
+// CredentialLife is how long credentials are valid that a user gets for a token: a working day, and no longer than the token counts. They outlive a token of an issuer,
+// which nobody can take back.
 const CredentialLife = 8 * time.Hour
 
 // credentials answers with credentials of the user and the role of the token that is shown, for calls of the listener itself, which takes no tokens. So a token that counts for

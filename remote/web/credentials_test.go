@@ -46,8 +46,13 @@ func TestCredentialsForAToken(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if left := time.Until(own.Expires()); own.Name() != want || left > CredentialLife || left < CredentialLife-time.Hour {
-			t.Errorf("%v with %v left, want %v", own.Name(), left, want)
+		got := own.Name()
+		if listed := token != issued.token; listed != (got.Token != "") || listed && s.tokens.Counts(got) != nil {
+			t.Errorf("the certificate of %v names the token %q", want, got.Token)
+		}
+		got.Token = ""
+		if left := time.Until(own.Expires()); got != want || left > CredentialLife || left < CredentialLife-time.Hour {
+			t.Errorf("%v with %v left, want %v", got, left, want)
 		}
 		if a.Header.Get("Cache-Control") != "no-store" {
 			t.Errorf("headers %v", a.Header)
