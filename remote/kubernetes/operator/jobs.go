@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -84,6 +85,9 @@ func jobOf(d *rpc.JobDetails, last *string, resumable bool) *Job {
 		j.Message = waitText(d.Waits[0])
 	}
 	j.Progress, j.TimeLeft = progress(d)
+	if k := d.GetQueues().GetCheckpoint(); k.GetName() != "" {
+		j.Saved = text(fmt.Sprintf("%s@%d", k.Store, k.Steps))
+	}
 	if !j.Ended {
 		j.Waits = waitsOf(d.Waits, time.Now())
 	}

@@ -44,8 +44,9 @@ type operator struct {
 
 // A refusal is why the last thing that was tried for a resource has failed.
 type refusal struct {
-	text  string
-	final bool
+	text       string
+	final      bool
+	generation int64 // of the resource
 }
 
 // Run attends to TrainingJobs until ctx ends, and returns when nothing of it is under way. It fails at once if the API server does not know the resource.
@@ -151,9 +152,18 @@ func (o *operator) attend(ctx context.Context, k string) (time.Duration, error) 
 	}
 	o.note(t, d, err)
 	if err != nil {
+		if !apierrors.IsConflict(err) { // who has asked for it learns that it was not done
+			seen.Refusal, seen.Refused = err.Error(), d.Verb == Submit && final(err)
+			if next := Decide(seen).Status; next != nil {
+				err = errors.Join(err, o.api.tell(ctx, t, next))
+			}
+		}
 		return 0, err
 	}
 	if d.Status != nil {
+		if d.Verb != Nothing { // it was done this time
+			d.Status.Refused = nil
+		}
 		if err := o.api.tell(ctx, t, d.Status); err != nil {
 			return 0, err
 		}
@@ -203,11 +213,11 @@ func (o *operator) note(t *TrainingJob, d Decision, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	switch {
-	case err == nil && d.Verb == Nothing: // what has failed was not tried again
+	case err == nil && d.Verb == Nothing && o.refused[t.UID].generation == t.Generation: // what has failed was not tried again
 	case err == nil || apierrors.IsConflict(err):
 		delete(o.refused, t.UID)
 	default:
-		o.refused[t.UID] = refusal{err.Error(), d.Verb == Submit && final(err)}
+		o.refused[t.UID] = refusal{err.Error(), d.Verb == Submit && final(err), t.Generation}
 	}
 	if t.Status.finished() || t.DeletionTimestamp != nil && err == nil {
 		delete(o.refused, t.UID)
