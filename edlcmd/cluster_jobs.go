@@ -5,9 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"path"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -354,7 +352,7 @@ func printPodLogs(ctx context.Context, c *console, f *resourceFlags, follow bool
 	if len(args) > 1 {
 		role = args[1]
 	}
-	l := &podLogs{console: c, reader: reader, role: role}
+	l := &podLogs{console: c, client: client, reader: reader, role: role}
 	if !follow {
 		return l.once(ctx, t)
 	}
@@ -366,18 +364,5 @@ func errNoPods(t *operator.TrainingJob, role string, roles []string) error {
 	if len(roles) > 0 {
 		return fault.E(fault.NotFound, fault.At("job "+t.Name), fault.Got("role "+fault.Quote(role)), fault.Want("one of "+strings.Join(roles, ", ")))
 	}
-	e := fault.E(fault.NotFound, fault.At("job "+t.Name), fault.Got("no pods: it is "+rowOfResource(t).State), fault.Hint("\"edl why --kubernetes\" tells what it waits for"))
-	if t.Ended() {
-		e.Hint = "the logs of pods that are gone are in the listener: \"edl logs " + cmp.Or(t.Status.Job, t.Name) + " --listener ADDR\""
-	}
-	return e
-}
-
-// rolesOf are the names of the roles that have pods.
-func rolesOf(pods []kubernetes.RolePod) []string {
-	all := map[string]bool{}
-	for _, p := range pods {
-		all[p.Role] = true
-	}
-	return slices.Sorted(maps.Keys(all))
+	return fault.E(fault.NotFound, fault.At("job "+t.Name), fault.Got("no pods, and no log of pods that are gone: it is "+rowOfResource(t).State), fault.Hint("\"edl why --kubernetes\" tells what it waits for"))
 }

@@ -37,7 +37,7 @@ func newLogs(c *console) *cobra.Command {
 		},
 	}
 	f.add(cmd)
-	cluster.add(cmd, "print what the pods of a TrainingJob of a Kubernetes namespace wrote; of pods that are gone, the listener has it")
+	cluster.add(cmd, "print what the pods of a TrainingJob of a Kubernetes namespace wrote; also those that are gone")
 	cmd.Flags().BoolVar(&follow, "follow", false, "wait for more until the job has ended")
 	return cmd
 }

@@ -321,6 +321,9 @@ func TestTrainingJob(t *testing.T) {
 				t.Errorf("a suspended job: %+v", end.Status)
 			}
 			r.nothingLeft(namespace)
+			if end = r.awaitJob(name, "tells its checkpoint", func(t operator.TrainingJob) bool { return t.Status.Checkpoint != nil }); !strings.HasSuffix(*end.Status.Checkpoint, fmt.Sprint("@", end.Status.Steps)) {
+				t.Errorf("after %d steps the checkpoint is %s", end.Status.Steps, *end.Status.Checkpoint)
+			}
 			r.change(name, "", `{"spec": {"suspend": false}}`)
 		}
 		r.awaitCondition(name, operator.Complete, "Succeeded")

@@ -25,6 +25,7 @@ type Job struct {
 	Message   string // what it waits for, or why it has ended before its time
 	Waits     []Wait
 	Saved     *string // its last checkpoint, as STORE@STEPS
+	Gone      int     // starts of roles that have ended
 	Submitted time.Time
 	Ends      time.Time
 }

@@ -40,7 +40,17 @@ type operator struct {
 
 	mu      sync.Mutex
 	refused map[types.UID]refusal
+	logs    map[types.UID]keptLog
 }
+
+// A keptLog says what was known of a job when its log was kept last.
+type keptLog struct {
+	gone int // starts that had ended
+	at   time.Time
+}
+
+// keepSoon is how often the log of a job is kept while its roles end and start again.
+const keepSoon = 10 * time.Second
 
 // A refusal is why the last thing that was tried for a resource has failed.
 type refusal struct {
@@ -61,7 +71,7 @@ func Run(ctx context.Context, c Config) error {
 	if err := a.check(ctx); err != nil {
 		return err
 	}
-	o := &operator{api: a, log: c.Log, refused: map[types.UID]refusal{}, jobs: &jobs{client: c.Client, submit: c.Submit, losses: map[string]*loss{}},
+	o := &operator{api: a, log: c.Log, refused: map[types.UID]refusal{}, logs: map[types.UID]keptLog{}, jobs: &jobs{client: c.Client, submit: c.Submit, losses: map[string]*loss{}},
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](500*time.Millisecond, 30*time.Second))}
 	add := func(object any) {
 		if k, err := cache.DeletionHandlingMetaNamespaceKeyFunc(object); err == nil {
@@ -160,6 +170,7 @@ func (o *operator) attend(ctx context.Context, k string) (time.Duration, error) 
 		}
 		return 0, err
 	}
+	o.remember(ctx, t, seen.Job)
 	if d.Status != nil {
 		if d.Verb != Nothing { // it was done this time
 			d.Status.Refused = nil
@@ -172,6 +183,30 @@ func (o *operator) attend(ctx context.Context, k string) (time.Duration, error) 
 		}
 	}
 	return d.After, nil
+}
+
+// remember keeps the log of a job when more starts of its roles have ended than before. A log that cannot be kept does not keep the job from going on.
+func (o *operator) remember(ctx context.Context, t *TrainingJob, j *Job) {
+	if j == nil || t.DeletionTimestamp != nil {
+		o.mu.Lock()
+		delete(o.logs, t.UID)
+		o.mu.Unlock()
+		return
+	}
+	now := time.Now()
+	o.mu.Lock()
+	before := o.logs[t.UID]
+	due := j.Gone != before.gone && (j.Ended || j.Suspended || now.Sub(before.at) >= keepSoon)
+	if due {
+		o.logs[t.UID] = keptLog{j.Gone, now}
+	}
+	o.mu.Unlock()
+	if !due {
+		return
+	}
+	if err := o.keepLog(ctx, t, j); err != nil && ctx.Err() == nil {
+		o.log.Warn("the logs of pods that are gone are in the listener alone", "name", t.Name, "error", err)
+	}
 }
 
 // do carries out the verb of a decision.
