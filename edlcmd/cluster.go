@@ -2,6 +2,7 @@ package edlcmd
 
 import (
 	"cmp"
+	"log/slog"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
@@ -47,6 +48,7 @@ func (f *resourceFlags) add(cmd *cobra.Command, does string) {
 // check refuses flags that mean nothing for what the command is turned to. idle are those that mean nothing for TrainingJobs.
 func (f *resourceFlags) check(cmd *cobra.Command, idle ...string) error {
 	if f.on {
+		kubernetes.LogTo(slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelWarn}))) // that calls wait for their turn is nothing for the user of a command
 		return refuseIdle(cmd.Flags(), append(idle, "listener"), "TrainingJobs of a cluster", "it without --kubernetes, for jobs of a listener")
 	}
 	return refuseIdle(cmd.Flags(), placeFlagNames, "jobs of a listener", "it together with --kubernetes")

@@ -3,10 +3,9 @@ package edlcmd
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"maps"
 	"path"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -241,8 +240,8 @@ func (f *resourceFlags) podReader() (*kubernetes.PodReader, error) {
 	return kubernetes.NewPodReader(config, namespace)
 }
 
-// stopResource ends the job of a TrainingJob, which goes with it.
-func stopResource(ctx context.Context, c *console, f *resourceFlags, name string) error {
+// stopResource ends the job of a TrainingJob, which goes with it. With save it is suspended before, which makes a checkpoint.
+func stopResource(ctx context.Context, c *console, f *resourceFlags, name string, save bool) error {
 	client, t, err := f.named(ctx, []string{name})
 	if err != nil {
 		return err
@@ -251,12 +250,72 @@ func stopResource(ctx context.Context, c *console, f *resourceFlags, name string
 		return fault.E(fault.InvalidArgument, fault.At("job "+name), fault.Got("one that has ended: "+t.Status.State), fault.Want("one that runs or waits"),
 			fault.Hint("\"kubectl delete tj/"+name+"\" removes it"))
 	}
+	if save {
+		if err := saveResource(ctx, c, client, t); err != nil {
+			return fault.E(fault.KindOf(err), fault.At("no checkpoint, so the job is not stopped"), fault.Cause(err), fault.Hint("\"edl stop\" without --save ends it without one"))
+		}
+	}
 	ctx, cancel := context.WithTimeout(ctx, 2*stopTime) // for a checkpoint, and for the end of its pods
 	defer cancel()
 	if err := client.Stop(ctx, t); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(c.out, "job %s: stopped, and its TrainingJob is deleted\n", name)
+	return err
+}
+
+// saveResource suspends the job of a TrainingJob, and says where its checkpoint is. A job that has made none goes on as before.
+func saveResource(ctx context.Context, c *console, client *operator.Client, t *operator.TrainingJob) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*stopTime)
+	defer cancel()
+	last, err := client.Suspend(ctx, t.Name)
+	if err == nil && last.Status.Checkpoint == nil {
+		err = fault.E(fault.InvalidArgument, fault.At("job "+t.Name), fault.Got("a job that has trained nothing"))
+		if !t.Spec.Suspend {
+			err = errors.Join(err, client.Resume(ctx, t.Name))
+		}
+	}
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(c.out, "job %s: checkpoint after %d steps, %s\n", t.Name, last.Status.Steps, *last.Status.Checkpoint)
+	return err
+}
+
+// suspendResource suspends the job of a TrainingJob.
+func suspendResource(ctx context.Context, c *console, f *resourceFlags, name string) error {
+	client, err := f.jobsOf()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*stopTime) // for a checkpoint, and for the end of its pods
+	defer cancel()
+	if _, err := client.Suspend(ctx, name); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(c.out, "job %s is suspended; \"edl jobs resume %s --kubernetes\" lets it go on\n", name, name)
+	return err
+}
+
+// resumeResource lets the job of a TrainingJob go on that is suspended.
+func resumeResource(ctx context.Context, c *console, f *resourceFlags, name string) error {
+	client, t, err := f.named(ctx, []string{name})
+	if err != nil {
+		return err
+	}
+	if !t.Ended() && !t.Spec.Suspend {
+		return fault.E(fault.InvalidArgument, fault.At("job "+name), fault.Got("one that is "+rowOfResource(t).State), fault.Want("one that was suspended"))
+	}
+	ctx, cancel := context.WithTimeout(ctx, stopTime)
+	defer cancel()
+	if err := client.Resume(ctx, name); err != nil {
+		return err
+	}
+	after := "from its beginning"
+	if t.Status.Checkpoint != nil {
+		after = fmt.Sprintf("after %d steps", t.Status.Steps)
+	}
+	_, err = fmt.Fprintf(c.out, "job %s goes on %s\n", name, after)
 	return err
 }
 
@@ -293,7 +352,7 @@ func printPodLogs(ctx context.Context, c *console, f *resourceFlags, follow bool
 	if len(args) > 1 {
 		role = args[1]
 	}
-	l := &podLogs{console: c, reader: reader, role: role}
+	l := &podLogs{console: c, client: client, reader: reader, role: role}
 	if !follow {
 		return l.once(ctx, t)
 	}
@@ -305,18 +364,5 @@ func errNoPods(t *operator.TrainingJob, role string, roles []string) error {
 	if len(roles) > 0 {
 		return fault.E(fault.NotFound, fault.At("job "+t.Name), fault.Got("role "+fault.Quote(role)), fault.Want("one of "+strings.Join(roles, ", ")))
 	}
-	e := fault.E(fault.NotFound, fault.At("job "+t.Name), fault.Got("no pods: it is "+rowOfResource(t).State), fault.Hint("\"edl why --kubernetes\" tells what it waits for"))
-	if t.Ended() {
-		e.Hint = "the logs of pods that are gone are in the listener: \"edl logs " + cmp.Or(t.Status.Job, t.Name) + " --listener ADDR\""
-	}
-	return e
-}
-
-// rolesOf are the names of the roles that have pods.
-func rolesOf(pods []kubernetes.RolePod) []string {
-	all := map[string]bool{}
-	for _, p := range pods {
-		all[p.Role] = true
-	}
-	return slices.Sorted(maps.Keys(all))
+	return fault.E(fault.NotFound, fault.At("job "+t.Name), fault.Got("no pods, and no log of pods that are gone: it is "+rowOfResource(t).State), fault.Hint("\"edl why --kubernetes\" tells what it waits for"))
 }

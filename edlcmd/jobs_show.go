@@ -20,6 +20,7 @@ import (
 // jobsShowFlags are the flags of "edl jobs show".
 type jobsShowFlags struct {
 	findFlags
+	cluster  resourceFlags
 	ledger   bool
 	rounds   bool
 	profile  string
@@ -40,6 +41,7 @@ where the time of the last 100 rounds went. --profile writes the trace of a job 
 		RunE: func(cmd *cobra.Command, args []string) error { return showOneJob(cmd, c, f, args) },
 	}
 	f.add(cmd)
+	f.cluster.add(cmd, "show a TrainingJob of a Kubernetes namespace, and its pods")
 	cmd.Flags().BoolVar(&f.ledger, "ledger", false, "add up the records of each pass")
 	cmd.Flags().BoolVar(&f.rounds, "rounds", false, "say where the time of the last 100 rounds of each role went")
 	cmd.Flags().StringVar(&f.profile, "profile", "", "write what roles have recorded of the first steps to this `FILE`, for ui.perfetto.dev")
@@ -50,6 +52,12 @@ where the time of the last 100 rounds went. --profile writes the trace of a job 
 
 func showOneJob(cmd *cobra.Command, c *console, f *jobsShowFlags, args []string) error {
 	ctx := cmd.Context()
+	switch err := f.cluster.check(cmd, "ledger", "rounds", "profile", "snapshot"); {
+	case err != nil:
+		return err
+	case f.cluster.on:
+		return showResource(ctx, c, &f.cluster, f.output.value, args)
+	}
 	if f.snapshot != "" {
 		err := refuseIdle(cmd.Flags(), []string{"ledger", "output", "rounds", "profile"}, "a snapshot, which is written to its file alone",
 			"no --snapshot")

@@ -98,6 +98,7 @@ func (f *kubernetesFlags) join(ctx context.Context, l *listenFlags, log *slog.Lo
 	if !(f.load >= 0 && f.load <= 1) {
 		return nil, fault.E(fault.InvalidArgument, fault.At("--"+maxLoad), fault.Gotf("%v", f.load), fault.Want("a part of each node, such as 0.97, or 0"))
 	}
+	kubernetes.LogTo(log)
 	config, namespace, err := f.reach()
 	if err != nil {
 		return nil, err

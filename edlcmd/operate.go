@@ -37,7 +37,7 @@ func newLogs(c *console) *cobra.Command {
 		},
 	}
 	f.add(cmd)
-	cluster.add(cmd, "print what the pods of a TrainingJob of a Kubernetes namespace wrote; of pods that are gone, the listener has it")
+	cluster.add(cmd, "print what the pods of a TrainingJob of a Kubernetes namespace wrote; also those that are gone")
 	cmd.Flags().BoolVar(&follow, "follow", false, "wait for more until the job has ended")
 	return cmd
 }
@@ -98,11 +98,11 @@ func newStop(c *console) *cobra.Command {
 		Short: "End a job before its time",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			switch err := cluster.check(cmd, "save"); {
+			switch err := cluster.check(cmd); {
 			case err != nil:
 				return err
 			case cluster.on:
-				return stopResource(cmd.Context(), c, cluster, args[0])
+				return stopResource(cmd.Context(), c, cluster, args[0], save)
 			}
 			return stopJob(cmd.Context(), c, f, args[0], save)
 		},
@@ -220,6 +220,7 @@ func scaleJob(ctx context.Context, c *console, f *findFlags, name string, number
 
 func newJobsSuspend(c *console) *cobra.Command {
 	f := &findFlags{}
+	cluster := &resourceFlags{}
 	cmd := &cobra.Command{
 		Use:   "suspend JOB",
 		Short: "Let a job make a checkpoint, end its processes, and wait for edl jobs resume",
@@ -227,9 +228,18 @@ func newJobsSuspend(c *console) *cobra.Command {
 steps goes on to. A job that waits in line waits until then. A job that cannot make a checkpoint within a minute goes on.`,
 		Example: "  edl jobs suspend mnist",
 		Args:    cobra.ExactArgs(1),
-		RunE:    func(cmd *cobra.Command, args []string) error { return suspendJob(cmd.Context(), c, f, args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch err := cluster.check(cmd); {
+			case err != nil:
+				return err
+			case cluster.on:
+				return suspendResource(cmd.Context(), c, cluster, args[0])
+			}
+			return suspendJob(cmd.Context(), c, f, args[0])
+		},
 	}
 	f.add(cmd)
+	cluster.add(cmd, "set spec.suspend of a TrainingJob of a Kubernetes namespace, and wait until no pod of its job is left")
 	return cmd
 }
 
@@ -250,6 +260,7 @@ func suspendJob(ctx context.Context, c *console, f *findFlags, name string) erro
 
 func newJobsResume(c *console) *cobra.Command {
 	f := &findFlags{}
+	cluster := &resourceFlags{}
 	var trainers, save string
 	var pservers int32
 	cmd := &cobra.Command{
@@ -261,6 +272,12 @@ A job without a directory to save to ends with a checkpoint, which stays.`,
 		Example: "  edl stop mnist --save && edl jobs resume mnist --pservers 4 --save model",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			switch err := cluster.check(cmd, "trainers", "pservers", "save"); {
+			case err != nil:
+				return err
+			case cluster.on:
+				return resumeResource(cmd.Context(), c, cluster, args[0])
+			}
 			numbers := &job.JobSpec{Pservers: pservers, Save: save}
 			if cmd.Flags().Changed("pservers") && pservers < 1 {
 				return tooFew("--pservers", int64(pservers))
@@ -277,6 +294,7 @@ A job without a directory to save to ends with a checkpoint, which stays.`,
 		},
 	}
 	f.add(cmd)
+	cluster.add(cmd, "let the job of a TrainingJob of a Kubernetes namespace go on that is suspended")
 	cmd.Flags().StringVar(&trainers, "trainers", "", "start `N[:MAX]` trainers (default: as before)")
 	cmd.Flags().Int32Var(&pservers, "pservers", 0, "start `N` parameter servers (default: as before)")
 	cmd.Flags().StringVar(&save, "save", "", "write all persistable variables to `DIR` when the job is done (default: as before)")

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,9 +14,10 @@ import (
 	"github.com/edl-go/edl/remote/kubernetes/operator"
 )
 
-// podLogs prints the lines that pods of a TrainingJob write.
+// podLogs prints the lines that pods of a TrainingJob write, and before them those of pods that are gone.
 type podLogs struct {
 	console *console
+	client  *operator.Client
 	reader  *kubernetes.PodReader
 	role    string // empty: all
 
@@ -28,20 +31,43 @@ func (l *podLogs) once(ctx context.Context, t *operator.TrainingJob) error {
 	if err != nil {
 		return err
 	}
-	some := false
+	roles, err := l.gone(ctx, t, pods)
+	if err != nil {
+		return err
+	}
 	for _, p := range pods {
+		roles[p.Role] = true
 		if l.role != "" && l.role != p.Role {
 			continue
 		}
-		some = true
-		if err := l.reader.Log(ctx, p.Pod, false, func(line string) error { return l.print(p, line) }); err != nil {
+		if err := l.reader.Log(ctx, p.Pod, false, func(line string) error { return l.print(p.Role, line) }); err != nil {
 			return err
 		}
 	}
-	if !some {
-		return errNoPods(t, l.role, rolesOf(pods))
+	if len(roles) == 0 || l.role != "" && !roles[l.role] {
+		return errNoPods(t, l.role, slices.Sorted(maps.Keys(roles)))
 	}
 	return nil
+}
+
+// gone prints what starts of roles have written whose pods are not among these, and returns which roles have written something then.
+func (l *podLogs) gone(ctx context.Context, t *operator.TrainingJob, pods []kubernetes.RolePod) (roles map[string]bool, _ error) {
+	roles = map[string]bool{}
+	whole, err := l.client.Log(ctx, t, func(role string, start int, line string) error {
+		roles[role] = true
+		there := slices.ContainsFunc(pods, func(p kubernetes.RolePod) bool { return p.Role == role && p.Start == start })
+		if there || l.role != "" && l.role != role {
+			return nil
+		}
+		return l.print(role, line)
+	})
+	switch {
+	case errors.Is(err, fault.Denied):
+		_, err = fmt.Fprintln(l.console.err, "the logs of pods that are gone may not be read:", err)
+	case err == nil && !whole:
+		_, err = fmt.Fprintln(l.console.err, "of pods that are gone, the first lines are left out")
+	}
+	return roles, err
 }
 
 // follow prints what pods write, also those that start later, until the job has ended.
@@ -53,7 +79,7 @@ func (l *podLogs) follow(ctx context.Context, client *operator.Client, t *operat
 	var group sync.WaitGroup
 	defer group.Wait()
 	defer stop()
-	seen := map[string]bool{} // pods that are read, or were
+	seen, first := map[string]bool{}, true // pods that are read, or were
 	ticker := time.NewTicker(logAgain)
 	defer ticker.Stop()
 	for {
@@ -62,13 +88,19 @@ func (l *podLogs) follow(ctx context.Context, client *operator.Client, t *operat
 			if err != nil {
 				return err
 			}
+			if first {
+				first = false
+				if _, err := l.gone(ctx, t, pods); err != nil {
+					return err
+				}
+			}
 			for _, p := range pods {
 				if seen[p.Pod] || p.State == kubernetes.PodWaits || l.role != "" && l.role != p.Role {
 					continue
 				}
 				seen[p.Pod] = true
 				group.Go(func() {
-					l.note(l.reader.Log(reading, p.Pod, true, func(line string) error { return l.print(p, line) }))
+					l.note(l.reader.Log(reading, p.Pod, true, func(line string) error { return l.print(p.Role, line) }))
 				})
 			}
 		}
@@ -94,9 +126,9 @@ func (l *podLogs) follow(ctx context.Context, client *operator.Client, t *operat
 }
 
 // print prints a line. Pods write at the same time.
-func (l *podLogs) print(p kubernetes.RolePod, line string) error {
+func (l *podLogs) print(role, line string) error {
 	if l.role == "" {
-		line = p.Role + " | " + line
+		line = role + " | " + line
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

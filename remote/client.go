@@ -321,9 +321,17 @@ func (c *Client) watch(ctx context.Context, m *rpc.JobRequest, again func() erro
 // Logs calls each with every line that the roles of a job wrote, or one of them if role names it. With wait it waits for more until the job has
 // ended.
 func (c *Client) Logs(ctx context.Context, id, role string, wait bool, each func(role, line string) error) error {
+	return linesOf(ctx, c, &rpc.LogsRequest{Job: id, Role: role, Follow: wait}, func(l *rpc.LogLine) error { return each(l.Role, l.Line) })
+}
+
+// Lines is Logs with all that is known of a line, such as of which start of its role it is.
+func Lines(ctx context.Context, c *Client, id string, wait bool, each func(*rpc.LogLine) error) error {
+	return linesOf(ctx, c, &rpc.LogsRequest{Job: id, Follow: wait}, each)
+}
+
+func linesOf(ctx context.Context, c *Client, m *rpc.LogsRequest, each func(*rpc.LogLine) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	m := &rpc.LogsRequest{Job: id, Role: role, Follow: wait}
 	return follow(ctx, c, func(bool) (stop, err error) {
 		stream, err := c.service.Logs(ctx, m)
 		for err == nil {
@@ -333,7 +341,7 @@ func (c *Client) Logs(ctx context.Context, id, role string, wait bool, each func
 			}
 			c.away.answered(c)
 			m.From = l.Number + 1
-			if stop = each(l.Role, l.Line); stop != nil {
+			if stop = each(l); stop != nil {
 				return stop, nil
 			}
 		}

@@ -1116,6 +1116,7 @@ type LogLine struct {
 	Role          string                 `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`
 	Line          string                 `protobuf:"bytes,2,opt,name=line,proto3" json:"line,omitempty"`
 	Number        uint64                 `protobuf:"varint,3,opt,name=number,proto3" json:"number,omitempty"` // among the lines of the job, from 0 on
+	Start         uint32                 `protobuf:"varint,4,opt,name=start,proto3" json:"start,omitempty"`   // of the role: how often it was started before
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1167,6 +1168,13 @@ func (x *LogLine) GetLine() string {
 func (x *LogLine) GetNumber() uint64 {
 	if x != nil {
 		return x.Number
+	}
+	return 0
+}
+
+func (x *LogLine) GetStart() uint32 {
+	if x != nil {
+		return x.Start
 	}
 	return 0
 }
@@ -9161,11 +9169,12 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12\x16\n" +
 	"\x06follow\x18\x03 \x01(\bR\x06follow\x12\x12\n" +
-	"\x04from\x18\x04 \x01(\x04R\x04from\"I\n" +
+	"\x04from\x18\x04 \x01(\x04R\x04from\"_\n" +
 	"\aLogLine\x12\x12\n" +
 	"\x04role\x18\x01 \x01(\tR\x04role\x12\x12\n" +
 	"\x04line\x18\x02 \x01(\tR\x04line\x12\x16\n" +
-	"\x06number\x18\x03 \x01(\x04R\x06number\"^\n" +
+	"\x06number\x18\x03 \x01(\x04R\x06number\x12\x14\n" +
+	"\x05start\x18\x04 \x01(\rR\x05start\"^\n" +
 	"\vWhyResponse\x12*\n" +
 	"\x06status\x18\x01 \x01(\v2\x12.edl.job.JobStatusR\x06status\x12#\n" +
 	"\x05waits\x18\x02 \x03(\v2\r.edl.job.WaitR\x05waits\"X\n" +

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"strconv"
 	"strings"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
 
 	"github.com/edl-go/edl/fault"
 )
@@ -32,6 +34,10 @@ type api struct {
 
 // requestTime bounds a call.
 const requestTime = 10 * time.Second
+
+// LogTo sends what the client of the API server says by itself to a log: calls that wait for their turn, and warnings of the server. Else it writes to standard error, in a form of its own. It is
+// called before the first client of the process is made.
+func LogTo(log *slog.Logger) { klog.SetSlogLogger(log) }
 
 // Config reads how to reach a cluster: from a file of kubectl, or, for "", from the environment as kubectl does, and in a pod from its service account. context names one of
 // the file; for "" it is the current one. namespace is that of the context.

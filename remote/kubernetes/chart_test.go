@@ -169,7 +169,9 @@ func TestClusterChart(t *testing.T) {
 	c.awaits(viewer, "Complete", "jobs", "--name", "whole")
 	r.compare(filepath.Join(c.dir, "models", "whole"), 1)
 	c.does(viewer, "Complete for", "why", "whole")
-	c.refuses(viewer, "edl logs whole --listener ADDR", "logs", "whole")
+	c.does(viewer, "trainer-1 | ", "logs", "whole") // whose pods are gone
+	c.refuses(viewer, `got role "trainer-7", want one of coordinator-0, pserver-0, pserver-1, trainer-0, trainer-1`, "logs", "whole", "trainer-7")
+	c.refuses(submitter, "got one that has ended: Complete", "jobs", "suspend", "whole")
 	c.refuses(submitter, "kubectl delete tj/whole", "stop", "whole")
 	c.refuses(submitter, "kubectl delete tj/NAME", "submit", "-f", filepath.Join(c.dir, "whole.yaml"))
 	c.refuses([]string{"--kubernetes", "--kubeconfig", r.Kubeconfig, "--namespace", "nowhere"}, "kubectl create namespace nowhere", "submit", "-f", filepath.Join(c.dir, "whole.yaml"))
@@ -198,6 +200,18 @@ func TestClusterChart(t *testing.T) {
 	c.refuses(viewer, "edl-submitter", "scale", "long", "--trainers", "2")
 	c.does(viewer, "trainer-2 | ", "logs", "long")
 	c.refuses(viewer, `got role "trainer-7"`, "logs", "long", "trainer-7")
+
+	// It is suspended, leaves nothing but its log, and goes on.
+	c.does(viewer, "pserver-1", "jobs", "show", "long")
+	c.refuses(submitter, "want one that was suspended", "jobs", "resume", "long")
+	c.does(submitter, "job long is suspended", "jobs", "suspend", "long")
+	r.nothingLeft(c.namespace)
+	c.awaits(viewer, "trainer-2 | ", "logs", "long")
+	c.does(viewer, "edl/jobs/", "jobs", "show") // where its checkpoint is
+	c.refuses(viewer, "edl-submitter", "jobs", "resume", "long")
+	c.does(submitter, "job long goes on after ", "jobs", "resume", "long")
+	c.awaits(viewer, "job long is running", "why")
+
 	follows := c.run(append([]string{"logs", "long", "pserver-1", "--follow"}, viewer...)...)
 	var followed lockedText
 	follows.Stdout, follows.Stderr = &followed, &followed
@@ -205,7 +219,7 @@ func TestClusterChart(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.ready("etcd", 3)
-	c.does(submitter, "stopped", "stop", "long")
+	c.does(submitter, "job long: checkpoint after ", "stop", "long", "--save")
 	if err := follows.Wait(); err != nil || followed.String() == "" {
 		t.Errorf("edl logs --follow ends with %v after\n%s", err, followed.String())
 	}

@@ -98,6 +98,49 @@ func TestRolesOutliveTheirListener(t *testing.T) {
 	}
 }
 
+// A run that is cleared leaves nothing in the cluster but its log, and goes on with the next starts of its roles.
+func TestClearedRun(t *testing.T) {
+	r := newLauncherRig(t, func(s *server) {
+		s.work = func(_ context.Context, spec *job.RoleSpec, log io.Writer) error {
+			fmt.Fprintln(log, "start", spec.Start)
+			return nil
+		}
+	})
+	l := r.listener(t.TempDir())
+	defer l.Close()
+	run := r.spec.CheckpointRun
+	for _, role := range []job.Role{job.Role_COORDINATOR, job.Role_TRAINER} {
+		r.spec.Role = role
+		if err := r.begin(l).Wait(); err != nil {
+			t.Error(err)
+		}
+	}
+	r.mu.Lock()
+	if len(r.jobs) != 2 || len(r.budgets) != 1 {
+		t.Errorf("before it is cleared there are %d Jobs and %d budgets", len(r.jobs), len(r.budgets))
+	}
+	r.mu.Unlock()
+	if err := l.Clear(t.Context(), run); err != nil {
+		t.Error(err)
+	}
+	if left := r.left(); left != "" {
+		t.Errorf("left are %s", left)
+	}
+	r.spec.Start++
+	if err := r.begin(l).Wait(); err != nil {
+		t.Error(err)
+	}
+	if got, want := linesOf(t, l, run), "0 coordinator: start 1\n1 trainer-0: start 1\n2 trainer-0: start 2\n"; got != want {
+		t.Errorf("the log is\n%swant\n%s", got, want)
+	}
+	if err := l.Release(t.Context(), run); err != nil {
+		t.Error(err)
+	}
+	if left := r.left(); left != "" {
+		t.Errorf("left are %s", left)
+	}
+}
+
 // A pod that was deleted while no listener was there is lost. A run that nobody knows any more leaves nothing. New credentials of a pod that does not run yet are in its Secret.
 func TestListenerFindsWhatIsLeft(t *testing.T) {
 	r := newLauncherRig(t, func(s *server) { s.state = func(*corev1.Pod) {} })

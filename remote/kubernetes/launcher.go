@@ -177,6 +177,14 @@ func (l *Launcher) Only(ctx context.Context, runs []string) error {
 	return errors.Join(l.deleteAll(ctx, selector), l.logs.Only(runs))
 }
 
+// Clear deletes what the cluster has of a run none of whose roles runs: Jobs with their pods, and the budget, which the next start of the coordinator makes again. The log of the run stays.
+func (l *Launcher) Clear(ctx context.Context, run string) error {
+	l.mu.Lock()
+	delete(l.servers, run)
+	l.mu.Unlock()
+	return l.deleteAll(ctx, LabelRun+"="+launch.RunLabel(run))
+}
+
 // deleteAll deletes what this listener, or an earlier one of its name, has made, as far as a further selector names it.
 func (l *Launcher) deleteAll(ctx context.Context, selector string) error {
 	selector = strings.Trim(LabelListener+"="+l.settings.Name+","+selector, ",")

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -350,4 +351,27 @@ func TestRolesTakeTurns(t *testing.T) {
 		t.Errorf("left are %s", left)
 	}
 	front.CloseClientConnections()
+}
+
+// What the client of the API server says by itself, such as a warning of the server, goes to the log.
+func TestLogOfClient(t *testing.T) {
+	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Warning", `299 - "pods are old"`)
+		_, _ = w.Write([]byte(`{"apiVersion": "v1", "kind": "PodList", "items": []}`))
+	}))
+	defer h.Close()
+	log := &bytes.Buffer{}
+	kubernetes.LogTo(slog.New(slog.NewTextHandler(log, nil)))
+	defer kubernetes.LogTo(slog.New(slog.DiscardHandler))
+	r, err := kubernetes.NewPodReader(&rest.Config{Host: h.URL}, "team-a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.List(t.Context(), "digits"); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(log.String(), "level=INFO") || !strings.Contains(log.String(), "pods are old") {
+		t.Errorf("the log is %q", log)
+	}
 }

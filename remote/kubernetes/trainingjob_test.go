@@ -16,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -192,17 +191,6 @@ func (r *operatorRig) alive() {
 	}
 }
 
-// nothingRuns waits until all pods of roles have ended. Those of a job that outlives its listener stay until the job has ended.
-func (r *operatorRig) nothingRuns() {
-	r.Helper()
-	r.Await("no pod runs", func(ctx context.Context) (bool, error) {
-		list, err := r.pods(ctx, kubernetes.LabelListener)
-		return err == nil && !slices.ContainsFunc(list.Items, func(p corev1.Pod) bool {
-			return p.Status.Phase != corev1.PodFailed && p.Status.Phase != corev1.PodSucceeded
-		}), err
-	})
-}
-
 // survives disturbs a job that trains. It must end with the bits of the reference executor, and leave nothing. One that was over by then is repeated with more passes.
 func (r *operatorRig) survives(name string, disturb func(ctx context.Context) error) {
 	r.Helper()
@@ -332,7 +320,10 @@ func TestTrainingJob(t *testing.T) {
 			if c := conditionOf(end, operator.Running); c.Status != metav1.ConditionFalse || end.Status.Trainers != 0 {
 				t.Errorf("a suspended job: %+v", end.Status)
 			}
-			r.nothingRuns()
+			r.nothingLeft(namespace)
+			if end = r.awaitJob(name, "tells its checkpoint", func(t operator.TrainingJob) bool { return t.Status.Checkpoint != nil }); !strings.HasSuffix(*end.Status.Checkpoint, fmt.Sprint("@", end.Status.Steps)) {
+				t.Errorf("after %d steps the checkpoint is %s", end.Status.Steps, *end.Status.Checkpoint)
+			}
 			r.change(name, "", `{"spec": {"suspend": false}}`)
 		}
 		r.awaitCondition(name, operator.Complete, "Succeeded")

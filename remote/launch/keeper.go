@@ -238,7 +238,7 @@ func (k *Keeper) start(name string, spec *job.RoleSpec) (*keptRole, error) {
 		return r, nil
 	}
 	member, first := memberOf(spec), run.lines.Next()
-	h, err := k.launcher.Start(k.ctx, spec, keptLines{run.lines, member.ID()})
+	h, err := k.launcher.Start(k.ctx, spec, keptLines{run.lines, member.ID(), uint32(spec.Start)})
 	if err != nil {
 		return nil, err
 	}
@@ -254,12 +254,13 @@ func (k *Keeper) start(name string, spec *job.RoleSpec) (*keptRole, error) {
 
 // keptLines enters the lines of a role into the log of its run.
 type keptLines struct {
-	log  *eventlog.Log[*rpc.LogLine]
-	role string
+	log   *eventlog.Log[*rpc.LogLine]
+	role  string
+	start uint32
 }
 
 func (w keptLines) Write(line []byte) (int, error) {
-	w.log.Add(&rpc.LogLine{Role: w.role, Line: string(bytes.ToValidUTF8(bytes.TrimRight(line, "\n"), []byte("\uFFFD")))})
+	w.log.Add(&rpc.LogLine{Role: w.role, Start: w.start, Line: string(bytes.ToValidUTF8(bytes.TrimRight(line, "\n"), []byte("\uFFFD")))})
 	return len(line), nil
 }
 
@@ -329,7 +330,7 @@ func (k *Keeper) Lines(m *rpc.LinesRequest, stream grpc.ServerStreamingServer[rp
 		if role != "" && l.Role != role {
 			return nil
 		}
-		return stream.Send(&rpc.LogLine{Role: l.Role, Line: l.Line, Number: number})
+		return stream.Send(&rpc.LogLine{Role: l.Role, Line: l.Line, Number: number, Start: l.Start})
 	})
 }
 

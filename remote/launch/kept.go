@@ -80,6 +80,9 @@ func (l Kept) Release(ctx context.Context, run string) error {
 // Only does nothing: a Keeper has no runs but those of its data folder.
 func (l Kept) Only(context.Context, []string) error { return nil }
 
+// Clear does nothing: of a role that has ended, a Keeper has how it has ended, and its log.
+func (l Kept) Clear(context.Context, string) error { return nil }
+
 // keptHandle is a role of a Keeper.
 type keptHandle struct {
 	reports

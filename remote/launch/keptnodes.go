@@ -262,6 +262,9 @@ func find(ctx context.Context, d Directory, id string) (all int, address string,
 		fault.Hint("start \"edl listen --node "+id+"\" there again"))
 }
 
+// Clear does nothing, as that of Kept.
+func (n *KeptNodes) Clear(context.Context, string) error { return nil }
+
 // Only releases all runs but these.
 func (n *KeptNodes) Only(ctx context.Context, runs []string) error {
 	entries, err := os.ReadDir(n.dir)

@@ -96,9 +96,10 @@ func (l *RunLog) read(n int) {
 
 // enter appends a line. l.mu is held, or nobody else knows l.
 func (l *RunLog) enter(m *rpc.LogLine) {
-	role, _, _ := strings.Cut(m.Role, "/")
+	role, text, _ := strings.Cut(m.Role, "/")
+	start, _ := strconv.ParseUint(text, 10, 32) // of what StartOf has written
 	l.next[m.Role] = m.Number
-	l.lines.Add(&rpc.LogLine{Role: role, Line: m.Line, Number: l.number})
+	l.lines.Add(&rpc.LogLine{Role: role, Line: m.Line, Number: l.number, Start: uint32(start)})
 	l.number++
 }
 
@@ -227,7 +228,7 @@ func (r *RunLogs) Of(run string) *RunLog {
 // Lines calls each with the lines of a run from a number on. With follow it waits for more until ctx ends or the run is released.
 func (r *RunLogs) Lines(ctx context.Context, run string, from uint64, follow bool, each func(*rpc.LogLine)) error {
 	err := r.Of(run).lines.Read(ctx, from, follow, func(number uint64, m *rpc.LogLine) error {
-		each(&rpc.LogLine{Role: m.Role, Line: m.Line, Number: number})
+		each(&rpc.LogLine{Role: m.Role, Line: m.Line, Number: number, Start: m.Start})
 		return nil
 	})
 	if ctx.Err() != nil {

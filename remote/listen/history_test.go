@@ -44,7 +44,10 @@ func durableIn(t *testing.T, h *harness, folder, keeper string, config listen.Co
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { data.Close() })
-	config.Data, config.Kept = data, &listen.Keeping{Launcher: launch.Kept{Keeper: noKeeper{}}, Keeper: keeper}
+	config.Data = data
+	if config.Kept == nil {
+		config.Kept = &listen.Keeping{Launcher: launch.Kept{Keeper: noKeeper{}}, Keeper: keeper}
+	}
 	return newHarnessIn(t, h, config, instead)
 }
 

@@ -297,7 +297,7 @@ func (j *journal) read(each func(*state.JobRecord)) error {
 func writeLines(path string, log *eventlog.Log[*rpc.LogLine]) error {
 	var b []byte
 	err := log.Read(context.Background(), 0, false, func(number uint64, l *rpc.LogLine) (err error) {
-		b, err = appendFrame(b, &rpc.LogLine{Role: l.Role, Line: l.Line, Number: number})
+		b, err = appendFrame(b, &rpc.LogLine{Role: l.Role, Line: l.Line, Number: number, Start: l.Start})
 		return err
 	})
 	if err == nil {

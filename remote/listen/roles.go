@@ -76,7 +76,7 @@ func follow(ctx context.Context, c *jobRun, m cluster.Member, process supervise.
 		if m.Role == job.Role_STANDBY && beside != nil {
 			spec.Avoid = nodeOf(starting, beside)
 		}
-		h, err := cfg.Launcher.Start(starting, spec, lineWriter{c.job.logs, role.Name(spec)})
+		h, err := cfg.Launcher.Start(starting, spec, lineWriter{c.job.logs, role.Name(spec), uint32(spec.Start)})
 		l.handle = h
 		close(l.ready)
 		if err == nil {

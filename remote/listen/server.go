@@ -136,7 +136,7 @@ func (s *Server) Logs(m *rpc.LogsRequest, stream grpc.ServerStreamingServer[rpc.
 		if m.Role != "" && l.Role != m.Role {
 			return nil
 		}
-		return stream.Send(&rpc.LogLine{Role: l.Role, Line: l.Line, Number: number})
+		return stream.Send(&rpc.LogLine{Role: l.Role, Line: l.Line, Number: number, Start: l.Start})
 	})
 	return orAway(ctx, err)
 }

@@ -161,6 +161,7 @@ func suspends(ctx context.Context, c *jobRun) {
 		if !awaitLeft(ctx, c) {
 			return
 		}
+		clearRun(ctx, c.job)
 		told := answer(q, j.ID, nil)
 		j.setState(job.State_WAITING, nil)
 		told()

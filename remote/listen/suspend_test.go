@@ -1,6 +1,7 @@
 package listen_test
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/launch"
 	"github.com/edl-go/edl/remote/listen"
 	"github.com/edl-go/edl/remote/listen/schedule"
 )
@@ -193,6 +195,45 @@ func TestSuspendedJobGoesOn(t *testing.T) {
 	undisturbed.end(last)
 	if want, got := modelOf(t, alone.Save), modelOf(t, spec.Save); !maps.Equal(want, got) {
 		t.Errorf("after %d steps the models have other bits", last+1)
+	}
+}
+
+// A clearer is a launcher that says which of its runs were cleared.
+type clearer struct {
+	launch.Kept
+	clears func(run string)
+}
+
+func (c clearer) Clear(_ context.Context, run string) error {
+	c.clears(run)
+	return nil
+}
+
+// What the roles of a job take is given back when it is suspended, after the last of them has ended, and before who has suspended it hears of that.
+func TestSuspendedJobIsCleared(t *testing.T) {
+	t.Parallel()
+	var j *listen.Job
+	var cleared []string
+	launcher := clearer{launch.Kept{Keeper: noKeeper{}}, func(run string) {
+		cleared = append(cleared, run)
+		for _, r := range j.Status().Roles {
+			if r.State == job.State_RUNNING {
+				t.Errorf("cleared, with %v", r)
+			}
+		}
+	}}
+	h := durable(t, t.TempDir(), "keeper", listen.Config{Kept: &listen.Keeping{Launcher: launcher, Keeper: "keeper"}}, nil)
+	client := serve(t, h.Manager)
+	j = h.begin(t, stepwise(t, "held"))
+	walkAlong(t, client, j).to(job.State_WAITING, 1)
+	if _, err := client.SuspendJob(bounded(t), &rpc.JobRequest{Job: "held"}); err != nil {
+		t.Fatal(err)
+	}
+	if len(cleared) != 1 || !strings.HasPrefix(cleared[0], "held") {
+		t.Fatalf("cleared are %q", cleared)
+	}
+	if err := j.Stop(bounded(t)); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -44,6 +44,8 @@ type KeepingLauncher interface {
 	Release(ctx context.Context, run string) error
 	// Only releases all runs but these.
 	Only(ctx context.Context, runs []string) error
+	// Clear gives back what roles of a run that have ended still take. It is called when all have, and the journal says so: none of these starts is asked for again. The log of the run stays.
+	Clear(ctx context.Context, run string) error
 }
 
 // Keeping is what outlives a listener with its jobs.
@@ -274,6 +276,25 @@ func releaseRun(ctx context.Context, j *Job) {
 	}
 	if err := kept.Launcher.Release(ctx, j.name); err != nil {
 		j.manager.cfg.Log.Warn("the keeper remembers a job that has ended", "job", j.ID, "error", err)
+	}
+}
+
+// clearRun gives back what the roles of a job take that is suspended, and that has no role any more. What cannot be given back now is given back at the end of the job.
+func clearRun(ctx context.Context, j *Job) {
+	kept := j.manager.cfg.Kept
+	if kept == nil {
+		return
+	}
+	j.telling.Lock()
+	err := tell(j, true) // a listener that took these roles for running would start them again
+	j.telling.Unlock()
+	if err != nil {
+		return
+	}
+	clearing, cancel := context.WithTimeout(ctx, suspendTime)
+	defer cancel()
+	if err := kept.Launcher.Clear(clearing, j.name); err != nil && ctx.Err() == nil {
+		j.manager.cfg.Log.Warn("what is left of the roles of a suspended job stays until the job has ended", "job", j.ID, "error", err)
 	}
 }
 

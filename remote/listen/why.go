@@ -164,11 +164,12 @@ func lostFirst(roles []supervise.Role) []supervise.Role {
 
 // lineWriter enters the lines that a launcher passes on, one a call, into a job's log.
 type lineWriter struct {
-	log  *eventlog.Log[*rpc.LogLine]
-	role string
+	log   *eventlog.Log[*rpc.LogLine]
+	role  string
+	start uint32
 }
 
 func (w lineWriter) Write(line []byte) (int, error) {
-	w.log.Add(&rpc.LogLine{Role: w.role, Line: string(bytes.TrimRight(line, "\n"))})
+	w.log.Add(&rpc.LogLine{Role: w.role, Start: w.start, Line: string(bytes.TrimRight(line, "\n"))})
 	return len(line), nil
 }

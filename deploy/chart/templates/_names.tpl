@@ -36,4 +36,7 @@ app.kubernetes.io/instance: {{ .Values.listener.name }}
 - apiGroups: [""]
   resources: [pods/log]
   verbs: [get]
+- apiGroups: [""]
+  resources: [configmaps]
+  verbs: [get]
 {{- end }}

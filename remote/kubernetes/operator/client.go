@@ -63,7 +63,90 @@ func (c *Client) Scale(ctx context.Context, name string, trainers int) error {
 	return c.refused(ctx, name, err)
 }
 
-// look is how often Stop asks whether a TrainingJob is gone.
+// setSuspend says whether a job is to wait.
+func (c *Client) setSuspend(ctx context.Context, name string, on bool) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTime)
+	defer cancel()
+	return c.refused(ctx, name, c.api.client.Patch(types.MergePatchType).Namespace(c.api.namespace).Resource(Resource).Name(name).Body(fmt.Appendf(nil, `{"spec": {"suspend": %v}}`, on)).Do(ctx).Error())
+}
+
+// Suspend lets a job make a checkpoint, end its pods, and wait, and returns its TrainingJob when it does. It needs the verbs get and patch. A job that cannot make a checkpoint, or not until the deadline of ctx, goes
+// on. When ctx ends otherwise, the job is suspended all the same.
+func (c *Client) Suspend(ctx context.Context, name string) (*TrainingJob, error) {
+	if err := c.mayWait(ctx, name); err != nil {
+		return nil, err
+	}
+	if err := c.setSuspend(ctx, name, true); err != nil {
+		return nil, err
+	}
+	t, err := c.await(ctx, name, func(t *TrainingJob) (bool, error) {
+		held := t.Status.condition(Suspended)
+		switch {
+		case held != nil && held.Status == metav1.ConditionTrue && held.Reason != makesRoom:
+			return true, nil
+		case t.Status.Refused != nil:
+			return false, fault.E(fault.InvalidArgument, fault.At(Kind+" "+name), fault.Got("a job that goes on: "+*t.Status.Refused))
+		}
+		return false, nil
+	})
+	if err != nil && !errors.Is(ctx.Err(), context.Canceled) && !errors.Is(err, fault.NotFound) {
+		err = errors.Join(err, c.setSuspend(context.WithoutCancel(ctx), name, false))
+	}
+	return t, err
+}
+
+// Resume lets a job go on that is suspended, and returns when its operator knows. It needs the verbs get and patch.
+func (c *Client) Resume(ctx context.Context, name string) error {
+	if err := c.mayWait(ctx, name); err != nil {
+		return err
+	}
+	if err := c.setSuspend(ctx, name, false); err != nil {
+		return err
+	}
+	_, err := c.await(ctx, name, func(t *TrainingJob) (bool, error) { return !t.Suspended(), nil })
+	return err
+}
+
+// mayWait refuses a job that neither runs nor waits.
+func (c *Client) mayWait(ctx context.Context, name string) error {
+	t, err := c.Get(ctx, name)
+	if err != nil || !t.Ended() {
+		return err
+	}
+	e := fault.E(fault.InvalidArgument, fault.At(Kind+" "+name), fault.Got("one that has ended: "+t.Status.State), fault.Want("one that runs or waits"))
+	if t.Status.Checkpoint != nil {
+		e.Hint = "another TrainingJob goes on from its last checkpoint (resume: " + *t.Status.Checkpoint + ")"
+	}
+	return e
+}
+
+// await asks for a TrainingJob until something holds that its operator has said of the spec as it is now. One that ends before fails.
+func (c *Client) await(ctx context.Context, name string, holds func(t *TrainingJob) (bool, error)) (*TrainingJob, error) {
+	ticker := time.NewTicker(look)
+	defer ticker.Stop()
+	for state := ""; ; {
+		t, err := c.Get(ctx, name)
+		switch {
+		case err != nil && !errors.Is(err, fault.Unavailable):
+			return nil, err
+		case err == nil && t.Ended():
+			return nil, fault.E(fault.InvalidArgument, fault.At(Kind+" "+name), fault.Got("one that has ended meanwhile: "+t.Status.State))
+		case err == nil:
+			if state = cmp.Or(t.Status.State, "Pending"); t.Status.ObservedGeneration >= t.Generation {
+				if ok, err := holds(t); ok || err != nil {
+					return t, err
+				}
+			}
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return nil, fault.E(fault.DeadlineExceeded, fault.At(Kind+" "+name), fault.Got("a job that is "+cmp.Or(state, "not known")), fault.Cause(context.Cause(ctx)), fault.Hint("\"edl why --kubernetes\" tells what it waits for"))
+		}
+	}
+}
+
+// look is how often a TrainingJob is asked for that is to change.
 const look = 500 * time.Millisecond
 
 // Stop deletes a TrainingJob, and returns when it is gone: its job has ended then. It needs the verbs get and delete. When ctx ends before, the deletion goes on.

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -131,6 +133,96 @@ func TestClientStops(t *testing.T) {
 				t.Errorf("deleted %t, %v", deleted, err)
 			}
 		})
+	}
+}
+
+// A served is a TrainingJob that changes as its operator would change it.
+type served struct {
+	suspend    bool
+	generation int
+	patches    []string
+	status     func(suspend bool) string // of the spec as it is now
+}
+
+func (s *served) answer(method, path string, body string) (int, string) {
+	if path != resources+"/digits" {
+		return 200, `{"apiVersion": "v1", "kind": "Namespace"}`
+	}
+	if method == http.MethodPatch {
+		s.generation++
+		s.suspend = strings.Contains(body, "true")
+		s.patches = append(s.patches, body)
+	}
+	status := fmt.Sprintf(`{"observedGeneration": %d, %s}`, s.generation, s.status(s.suspend))
+	return 200, fmt.Sprintf(`{"apiVersion": "edl-go.github.io/v1alpha1", "kind": "TrainingJob", "metadata": {"name": "digits", "generation": %d}, "spec": {"suspend": %t}, "status": %s}`, s.generation, s.suspend, status)
+}
+
+func (s *served) client(t *testing.T) *operator.Client {
+	t.Helper()
+	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		code, body := s.answer(r.Method, r.URL.Path, string(b))
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(code)
+		_, _ = w.Write([]byte(body))
+	}))
+	t.Cleanup(h.Close)
+	c, err := operator.NewClient(&rest.Config{Host: h.URL}, "team-a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+const held = `"conditions": [{"type": "Suspended", "status": "%s", "reason": "%s", "lastTransitionTime": null}]`
+
+// A job is suspended when its operator says so of the spec as it is now. One that the operator cannot suspend goes on, and so does the spec; one that has ended is left alone.
+func TestClientSuspends(t *testing.T) {
+	on, off := `{"spec": {"suspend": true}}`, `{"spec": {"suspend": false}}`
+	for _, c := range []struct {
+		name   string
+		status func(suspend bool) string
+		want   string   // of the error; empty: none
+		sent   []string // to the API server
+	}{
+		{"suspended", func(suspend bool) string {
+			return fmt.Sprintf(held, map[bool]string{true: "True", false: "False"}[suspend], "Asked") + `, "checkpoint": "/data/ckpt@70"`
+		}, "", []string{on}},
+		{"refused", func(suspend bool) string {
+			return map[bool]string{true: `"refused": "got a job without checkpoints"`, false: `"state": "running"`}[suspend]
+		}, "got a job that goes on: got a job without checkpoints", []string{on, off}},
+		{"ended", func(bool) string {
+			return `"state": "Failed", "checkpoint": "/data/ckpt@70", "conditions": [{"type": "Failed", "status": "True", "reason": "Stopped", "lastTransitionTime": null}]`
+		}, "resume: /data/ckpt@70", nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := &served{status: c.status}
+			client := s.client(t)
+			last, err := client.Suspend(t.Context(), "digits")
+			if c.want == "" && (err != nil || *last.Status.Checkpoint != "/data/ckpt@70") || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("%+v, %v, want %q", last, err, c.want)
+			}
+			if !slices.Equal(s.patches, c.sent) {
+				t.Errorf("sent are %q, want %q", s.patches, c.sent)
+			}
+			if c.want != "" {
+				return
+			}
+			if err := client.Resume(t.Context(), "digits"); err != nil || s.suspend {
+				t.Errorf("resumed: %v, %v", s.suspend, err)
+			}
+		})
+	}
+
+	// A job that makes room for another one has not been suspended by its resource yet.
+	s := &served{status: func(bool) string { return fmt.Sprintf(held, "True", "MakesRoom") }}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if _, err := s.client(t).Suspend(ctx, "digits"); err == nil {
+		t.Error("a job that makes room is taken for one that was suspended")
 	}
 }
 

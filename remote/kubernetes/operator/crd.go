@@ -195,6 +195,8 @@ func statusSchema() schema3 {
 		"asked":              said(number, "spec.replicas as the listener was told last"),
 		"steps":              number, "records": said(number, "that were trained, each as often as it was"),
 		"progress": said(number, "percent of the records of all passes"), "timeLeft": text, "loss": said(text, "of the last step"),
-		"message":   said(text, "what the job waits for, or why it has failed"),
-		"startTime": at, "completionTime": at, "updateTime": at}}
+		"message":    said(text, "what the job waits for, or why it has failed"),
+		"refused":    said(text, "why what the spec says last could not be done, such as to suspend the job"),
+		"checkpoint": said(text, "the last one, as STORE@STEPS"),
+		"startTime":  at, "completionTime": at, "updateTime": at}}
 }

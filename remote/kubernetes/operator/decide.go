@@ -24,6 +24,8 @@ type Job struct {
 	Loss      *string
 	Message   string // what it waits for, or why it has ended before its time
 	Waits     []Wait
+	Saved     *string // its last checkpoint, as STORE@STEPS
+	Gone      int     // starts of roles that have ended
 	Submitted time.Time
 	Ends      time.Time
 }
@@ -149,7 +151,7 @@ func status(o Observed) *Status {
 	s := t.Status
 	s.Conditions = slices.Clone(s.Conditions)
 	generation := t.Generation
-	s.ObservedGeneration, s.UpdateTime = generation, &now
+	s.ObservedGeneration, s.UpdateTime, s.Refused = generation, &now, text(o.Refusal)
 	end := func(of, reason, message string, at time.Time) {
 		s.unset(Running, reason, generation, now)
 		s.unset(Suspended, reason, generation, now)
@@ -182,6 +184,9 @@ func status(o Observed) *Status {
 	s.Job, s.Trainers, s.Steps, s.Records = j.Name, j.Running, j.Steps, j.Records
 	s.Progress, s.TimeLeft, s.State, s.Message = j.Progress, j.TimeLeft, j.State, text(cmp.Or(j.Message, o.Refusal))
 	s.Waits = j.Waits
+	if j.Saved != nil {
+		s.Checkpoint = j.Saved
+	}
 	if j.Loss != nil {
 		s.Loss = j.Loss
 	}
@@ -245,12 +250,12 @@ func text(s string) *string {
 
 // worthTelling reports whether a status is to be written: at once where it has another state, and from time to time where numbers have changed.
 func worthTelling(have, next *Status, now time.Time) bool {
-	if have.State != next.State || have.ObservedGeneration != next.ObservedGeneration || have.Job != next.Job || have.Trainers != next.Trainers || have.Asked != next.Asked ||
+	if have.State != next.State || !same(have.Refused, next.Refused) || have.ObservedGeneration != next.ObservedGeneration || have.Job != next.Job || have.Trainers != next.Trainers || have.Asked != next.Asked ||
 		!slices.Equal(have.Conditions, next.Conditions) {
 		return true
 	}
 	numbers := have.Steps != next.Steps || have.Records != next.Records || !same(have.Progress, next.Progress) || !same(have.TimeLeft, next.TimeLeft) ||
-		!same(have.Loss, next.Loss) || !same(have.Message, next.Message) || !slices.EqualFunc(have.Waits, next.Waits, Wait.equal)
+		!same(have.Loss, next.Loss) || !same(have.Message, next.Message) || !same(have.Checkpoint, next.Checkpoint) || !slices.EqualFunc(have.Waits, next.Waits, Wait.equal)
 	return numbers && (have.UpdateTime == nil || now.Sub(have.UpdateTime.Time) >= tellSoon)
 }
 

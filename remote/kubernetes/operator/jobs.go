@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -85,7 +86,16 @@ func jobOf(d *rpc.JobDetails, last *string, resumable bool) *Job {
 	case len(d.Waits) > 0 && !j.Ended && j.Running == 0:
 		j.Message = waitText(d.Waits[0])
 	}
+	for _, r := range s.Roles {
+		j.Gone += int(r.Starts)
+		if r.State == job.State_RUNNING || r.State == job.State_STARTING {
+			j.Gone--
+		}
+	}
 	j.Progress, j.TimeLeft = progress(d)
+	if k := d.GetQueues().GetCheckpoint(); k.GetName() != "" {
+		j.Saved = text(fmt.Sprintf("%s@%d", k.Store, k.Steps))
+	}
 	if !j.Ended {
 		j.Waits = waitsOf(d.Waits, time.Now())
 	}

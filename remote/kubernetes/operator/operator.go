@@ -40,12 +40,23 @@ type operator struct {
 
 	mu      sync.Mutex
 	refused map[types.UID]refusal
+	logs    map[types.UID]keptLog
 }
+
+// A keptLog says what was known of a job when its log was kept last.
+type keptLog struct {
+	gone int // starts that had ended
+	at   time.Time
+}
+
+// keepSoon is how often the log of a job is kept while its roles end and start again.
+const keepSoon = 10 * time.Second
 
 // A refusal is why the last thing that was tried for a resource has failed.
 type refusal struct {
-	text  string
-	final bool
+	text       string
+	final      bool
+	generation int64 // of the resource
 }
 
 // Run attends to TrainingJobs until ctx ends, and returns when nothing of it is under way. It fails at once if the API server does not know the resource.
@@ -60,7 +71,7 @@ func Run(ctx context.Context, c Config) error {
 	if err := a.check(ctx); err != nil {
 		return err
 	}
-	o := &operator{api: a, log: c.Log, refused: map[types.UID]refusal{}, jobs: &jobs{client: c.Client, submit: c.Submit, losses: map[string]*loss{}},
+	o := &operator{api: a, log: c.Log, refused: map[types.UID]refusal{}, logs: map[types.UID]keptLog{}, jobs: &jobs{client: c.Client, submit: c.Submit, losses: map[string]*loss{}},
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](500*time.Millisecond, 30*time.Second))}
 	add := func(object any) {
 		if k, err := cache.DeletionHandlingMetaNamespaceKeyFunc(object); err == nil {
@@ -151,9 +162,19 @@ func (o *operator) attend(ctx context.Context, k string) (time.Duration, error) 
 	}
 	o.note(t, d, err)
 	if err != nil {
+		if !apierrors.IsConflict(err) { // who has asked for it learns that it was not done
+			seen.Refusal, seen.Refused = err.Error(), d.Verb == Submit && final(err)
+			if next := Decide(seen).Status; next != nil {
+				err = errors.Join(err, o.api.tell(ctx, t, next))
+			}
+		}
 		return 0, err
 	}
+	o.remember(ctx, t, seen.Job)
 	if d.Status != nil {
+		if d.Verb != Nothing { // it was done this time
+			d.Status.Refused = nil
+		}
 		if err := o.api.tell(ctx, t, d.Status); err != nil {
 			return 0, err
 		}
@@ -162,6 +183,30 @@ func (o *operator) attend(ctx context.Context, k string) (time.Duration, error) 
 		}
 	}
 	return d.After, nil
+}
+
+// remember keeps the log of a job when more starts of its roles have ended than before. A log that cannot be kept does not keep the job from going on.
+func (o *operator) remember(ctx context.Context, t *TrainingJob, j *Job) {
+	if j == nil || t.DeletionTimestamp != nil {
+		o.mu.Lock()
+		delete(o.logs, t.UID)
+		o.mu.Unlock()
+		return
+	}
+	now := time.Now()
+	o.mu.Lock()
+	before := o.logs[t.UID]
+	due := j.Gone != before.gone && (j.Ended || j.Suspended || now.Sub(before.at) >= keepSoon)
+	if due {
+		o.logs[t.UID] = keptLog{j.Gone, now}
+	}
+	o.mu.Unlock()
+	if !due {
+		return
+	}
+	if err := o.keepLog(ctx, t, j); err != nil && ctx.Err() == nil {
+		o.log.Warn("the logs of pods that are gone are in the listener alone", "name", t.Name, "error", err)
+	}
 }
 
 // do carries out the verb of a decision.
@@ -203,11 +248,11 @@ func (o *operator) note(t *TrainingJob, d Decision, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	switch {
-	case err == nil && d.Verb == Nothing: // what has failed was not tried again
+	case err == nil && d.Verb == Nothing && o.refused[t.UID].generation == t.Generation: // what has failed was not tried again
 	case err == nil || apierrors.IsConflict(err):
 		delete(o.refused, t.UID)
 	default:
-		o.refused[t.UID] = refusal{err.Error(), d.Verb == Submit && final(err)}
+		o.refused[t.UID] = refusal{err.Error(), d.Verb == Submit && final(err), t.Generation}
 	}
 	if t.Status.finished() || t.DeletionTimestamp != nil && err == nil {
 		delete(o.refused, t.UID)

@@ -146,12 +146,14 @@ type Status struct {
 	Asked              int32              `json:"asked"`    // spec.replicas as the listener was told last
 	Steps              int64              `json:"steps"`
 	Records            int64              `json:"records"`
-	Progress           *int32             `json:"progress"`  // percent of the records of all passes; nil: not known
-	TimeLeft           *string            `json:"timeLeft"`  // such as 1m20s; nil: not known
-	Loss               *string            `json:"loss"`      // of the last step that was heard of
-	Message            *string            `json:"message"`   // what the job waits for, or why it has failed
-	Waits              []Wait             `json:"waits"`     // of its roles, as the listener knows them; the root of the matter first
-	StartTime          *metav1.Time       `json:"startTime"` // when the listener has taken the job
+	Progress           *int32             `json:"progress"`   // percent of the records of all passes; nil: not known
+	TimeLeft           *string            `json:"timeLeft"`   // such as 1m20s; nil: not known
+	Loss               *string            `json:"loss"`       // of the last step that was heard of
+	Message            *string            `json:"message"`    // what the job waits for, or why it has failed
+	Refused            *string            `json:"refused"`    // why what the spec says last could not be done; nil: it could, or was not tried yet
+	Checkpoint         *string            `json:"checkpoint"` // the last one, as STORE@STEPS; nil: there is none
+	Waits              []Wait             `json:"waits"`      // of its roles, as the listener knows them; the root of the matter first
+	StartTime          *metav1.Time       `json:"startTime"`  // when the listener has taken the job
 	CompletionTime     *metav1.Time       `json:"completionTime"`
 	UpdateTime         *metav1.Time       `json:"updateTime"` // of this status
 }

@@ -151,7 +151,9 @@ func (k *Kubelet) take(ctx context.Context, change watch.EventType, object *core
 	case p != nil && change == watch.Deleted:
 		p.end(0)
 	case p != nil && object.DeletionTimestamp != nil:
-		p.end(grace(object))
+		if p.end(grace(object)) {
+			go remove(ctx, k, object)
+		}
 	case p == nil && object.DeletionTimestamp != nil && change != watch.Deleted: // it had ended before
 		go remove(ctx, k, object)
 	}

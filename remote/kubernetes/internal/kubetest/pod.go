@@ -38,7 +38,8 @@ type pod struct {
 
 	mu      sync.Mutex
 	process *os.Process
-	asked   bool
+	asked   bool // to end
+	told    bool // the status says how it has ended; who asks it to end from then on removes it
 }
 
 // run runs the pod to its end.
@@ -54,6 +55,7 @@ func (p *pod) run(ctx context.Context) {
 	p.tell(ctx, final, false, corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: int32(code), Reason: reason, Message: message, FinishedAt: metav1.Now()}}, c)
 	p.mu.Lock()
 	asked := p.asked
+	p.told = true
 	p.mu.Unlock()
 	if asked {
 		remove(ctx, p.kubelet, p.object)
@@ -177,19 +179,19 @@ func (p *pod) stopping(ctx context.Context) <-chan struct{} {
 	return c
 }
 
-// end asks the process to end, and kills it after a while.
-func (p *pod) end(grace time.Duration) {
+// end asks the process to end, and kills it after a while. It reports whether the pod had ended before, so that nobody else removes it.
+func (p *pod) end(grace time.Duration) (late bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	first := !p.asked
 	p.asked = true
-	if p.process == nil {
-		return
+	if p.told || p.process == nil {
+		return p.told
 	}
 	kill := func() { _ = syscall.Kill(-p.process.Pid, syscall.SIGKILL) }
 	if grace <= 0 {
 		kill()
-		return
+		return false
 	}
 	if first {
 		_ = p.process.Signal(syscall.SIGTERM)
@@ -201,6 +203,7 @@ func (p *pod) end(grace time.Duration) {
 			}
 		})
 	}
+	return false
 }
 
 // probe asks the container whether it is ready, and tells the API server when that changes. One that is not alive for FailureThreshold times is killed.
