@@ -1,6 +1,8 @@
 package edlcmd
 
 import (
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -12,21 +14,31 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// mostClasses bounds the classes that have weights.
-const mostClasses = 1 << 16
+// Bounds of --class-weight. A loss times the largest weight is still a float32, with room for a sum.
+const (
+	mostClasses = 1 << 16
+	mostWeight  = 1e30
+)
 
 // parseClassWeights reads CLASS=WEIGHT,... and returns the weight of each class; those that are not named weigh 1.
 func parseClassWeights(values []string) ([]float32, error) {
-	wrong := func(got string) error {
-		return fault.E(fault.InvalidArgument, fault.At("--class-weight"), fault.Got(fault.Quote(got)), fault.Want("CLASS=WEIGHT, such as 1=5, once for each class"))
+	wrong := func(got, want string) error {
+		return fault.E(fault.InvalidArgument, fault.At("--class-weight"), fault.Got(fault.Quote(got)), fault.Want(want))
 	}
 	named := map[int64]float32{}
 	for _, value := range values {
 		class, weight, _ := strings.Cut(value, "=")
 		n, err := strconv.ParseInt(class, 10, 64)
 		w, bad := strconv.ParseFloat(weight, 32)
-		if _, twice := named[n]; err != nil || bad != nil || n < 0 || n >= mostClasses || !(w >= 0) || w > 1e30 || twice {
-			return nil, wrong(value)
+		switch _, twice := named[n]; {
+		case twice:
+			return nil, wrong(value, "one weight for each class")
+		case errors.Is(err, strconv.ErrRange), err == nil && (n < 0 || n >= mostClasses):
+			return nil, wrong(value, fmt.Sprintf("a class from 0 to %d", mostClasses-1))
+		case errors.Is(bad, strconv.ErrRange), bad == nil && !(w >= 0 && w <= mostWeight):
+			return nil, wrong(value, fmt.Sprintf("a weight from 0 to %g", mostWeight))
+		case err != nil, bad != nil:
+			return nil, wrong(value, "CLASS=WEIGHT, such as 1=5")
 		}
 		named[n] = float32(w)
 	}

@@ -75,7 +75,8 @@ func TestClassWeights(t *testing.T) {
 	if !bytes.Equal(read("itself"), read("flag")) || bytes.Equal(read("none"), read("flag")) {
 		t.Error("the flag trains something else than the program that weighs its rows")
 	}
-	for value, says := range map[string]string{"1": "want CLASS=WEIGHT", "1=-2": "want CLASS=WEIGHT", "1=2,1=3": "want CLASS=WEIGHT", "7=2": "classes of the program, 0 to 2"} {
+	for value, says := range map[string]string{"1": "want CLASS=WEIGHT", "one=2": "want CLASS=WEIGHT", "1=-2": "want a weight from 0 to 1e+30", "1=1e31": "want a weight from 0 to 1e+30", "1=1e99": "want a weight from 0 to 1e+30", "1=NaN": "want a weight from 0",
+		"-1=2": "want a class from 0 to 65535", "99999999999999999999=2": "want a class from 0 to 65535", "1=2,1=3": "want one weight for each class", "7=2": "classes of the program, 0 to 2"} {
 		train(2, says, "plain.pb", "wrong", "--class-weight", value)
 	}
 	if err := testkit.Reading(t, 4, optimizer.SGD(0.1)).Program.Save(path("numbers.pb")); err != nil {

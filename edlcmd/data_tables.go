@@ -176,7 +176,7 @@ func (f *columnTypes) Set(text string) error {
 	if !ok || columns == "" {
 		return fault.E(fault.InvalidArgument, fault.Got(fault.Quote(text)), fault.Want("TYPE=COLUMN,..., such as key=user,film"))
 	}
-	*f.types = append(*f.types, schema.ColumnType{Type: schema.Type(name), Columns: strings.Split(columns, ",")})
+	*f.types = append(*f.types, schema.ColumnType{Type: schema.Type(name), Columns: strings.Split(columns, ","), Where: "--type " + text})
 	return nil
 }
 

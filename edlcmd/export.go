@@ -61,7 +61,7 @@ inference. What it is fed are the inputs that are left.`,
 	flags.BoolVar(&f.combined, "combined", false, "with the format fluid: all parameters in one file, "+combinedFile)
 	flags.StringVar(&f.schema, "schema", "", "write the schema `FILE` of \"edl data table\" beside the model, by which it was trained (default: that beside MODEL)")
 	flags.BoolVar(&f.fold, "fold", false, "compute constants once, and make batch norms part of the weights before them; results differ by rounding, and are compared on sample rows")
-	flags.StringArrayVar(&f.samples, "sample", nil, "with --fold: compare on the rows of a `FILE`, given as to the flag --feed of \"edl run\"; repeatable (default: rows that are made up)")
+	flags.StringArrayVar(&f.samples, "sample", nil, "with --fold: compare on the rows of a `FILE`, given as to the flag --feed of \"edl run\", or a table of the schema; repeatable (default: rows that are made up)")
 	f.format = choiceFlag(cmd, "format", "how parameters are written", string(export.Fluid), string(export.Safetensors), string(export.NPZ), string(export.ONNX))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return exportModel(cmd.Context(), c, f, args[0]) }
 	return cmd
@@ -180,7 +180,13 @@ const mostFolded = 1e-3
 func (f *exportFlags) folded(ctx context.Context, m export.Model) (out export.Model, said string, err error) {
 	var feed executor.Feed
 	if len(f.samples) > 0 {
-		if feed, err = readFeeds(m.Program, m.Program, f.samples, nil); err == nil {
+		if len(f.samples) == 1 {
+			feed, err = feedOfRows(ctx, f.schema, f.samples[0], m.Program)
+		}
+		if feed == nil && err == nil {
+			feed, err = readFeeds(m.Program, m.Program, f.samples, nil)
+		}
+		if err == nil {
 			err = checkFeeds(m.Program, feed)
 		}
 		if err != nil {

@@ -12,10 +12,9 @@ import (
 	"github.com/edl-go/edl/program"
 )
 
-// feedOfRows returns what the rows of a table feed a model by the schema beside it. It is nil if the model has none, or if the file is no table of its columns but, as
+// feedOfRows returns what the rows of a table feed a model by the schema of the table, the file from. It is nil if there is none, or if the file is no table of its columns but, as
 // without a schema, one of variables.
-func feedOfRows(ctx context.Context, model, path string, p *program.Program) (executor.Feed, error) {
-	from := schemaIn(model)
+func feedOfRows(ctx context.Context, from, path string, p *program.Program) (executor.Feed, error) {
 	if from == "" || strings.Contains(path, "=") || !schema.IsTable(path) {
 		return nil, nil
 	}
@@ -34,7 +33,7 @@ func feedOfRows(ctx context.Context, model, path string, p *program.Program) (ex
 	}
 	if lacking := slices.DeleteFunc(s.InputColumns(), func(name string) bool { return slices.Contains(columns, name) }); len(lacking) > 0 {
 		return nil, fault.E(fault.NotFound, fault.At(path), fault.Gotf("rows of a table without %s", shortList(lacking)),
-			fault.Wantf("all columns that %s makes inputs of: %s", from, strings.Join(s.InputColumns(), ", ")), fault.Hint("with --feed NAME=FILE a file has the values of one variable"))
+			fault.Wantf("all columns that %s makes inputs of: %s", from, strings.Join(s.InputColumns(), ", ")), fault.Hint("in the form NAME=FILE a file has the values of one variable"))
 	}
 	encoder, err := schema.NewEncoder(s, columns, true)
 	if err != nil {

@@ -50,7 +50,7 @@ func runOnce(cmd *cobra.Command, c *console, f *runFlags, spec *job.JobSpec, p *
 	}
 	var feed executor.Feed
 	if len(f.feed) == 1 && len(f.lod) == 0 {
-		if feed, err = feedOfRows(ctx, f.model, f.feed[0], p); err != nil {
+		if feed, err = feedOfRows(ctx, schemaIn(f.model), f.feed[0], p); err != nil {
 			return err
 		}
 	}

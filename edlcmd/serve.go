@@ -24,7 +24,7 @@ import (
 	"github.com/edl-go/edl/serving/kserve"
 )
 
-// leastTable is how many bytes a table has at least that lies in a file when checkpoints are followed.
+// leastTable is how many bytes a table has at least that lies in a file.
 const leastTable = 64 << 20
 
 // defaultServing is where a model is served that nobody has named an address for.
@@ -52,7 +52,9 @@ func newServe(c *console) *cobra.Command {
 written, or a program file with --params or --follow. When the directory is replaced, the model is read again, and no request fails for it. Requests that wait share runs of the model.
 GET /metrics is for Prometheus.
 
-With --follow the parameters are those of the newest checkpoint of a job, while it trains. Of each new checkpoint, what has changed is read. Tables of 64 MiB and more lie in files, and may be larger than memory.`,
+With --follow the parameters are those of the newest checkpoint of a job, while it trains. Of each new checkpoint, what has changed is read.
+
+Tables of 64 MiB and more lie in files, from which the system brings rows to memory as they are looked up. So they may be larger than memory.`,
 		Example: `  edl serve served
   edl serve served --addr 0.0.0.0:8500 --tls-cert cert.pem --tls-key key.pem --grpc 0.0.0.0:8501
   edl serve program.pb --params model --fetch prediction
@@ -66,7 +68,7 @@ With --follow the parameters are those of the newest checkpoint of a job, while 
 	flags.StringVar(&f.name, "name", "", "the `NAME` of the model in requests (default: the last part of the path of MODEL)")
 	flags.StringVar(&f.params, "params", "", "the parameters are in `PATH`, a directory or a file")
 	flags.StringVar(&f.follow, "follow", "", "take the parameters of the newest checkpoint of `STORE[@JOB]`, as a job writes them; until there is one, those of MODEL")
-	flags.StringVar(&f.tables, "tables", "", "with --follow: keep tables in files in `DIR`, which needs twice their size (default: the directory for temporary files)")
+	flags.StringVar(&f.tables, "tables", "", "keep tables of 64 MiB and more in files in `DIR`, which needs twice their size (default: the directory for temporary files)")
 	flags.StringSliceVar(&f.fetch, "fetch", nil, "compute the variables `NAME,...` (default: what the program's fetch ops name)")
 	flags.StringVar(&f.schema, "schema", "", "take rows of the table that the model was trained on, too, and encode them by the schema `FILE` of \"edl data table\" (default: that beside MODEL)")
 	flags.IntVar(&f.workers, "workers", runtime.GOMAXPROCS(0), "run the model `N` times at once, each on one core (default: the cores of the machine)")
@@ -106,8 +108,10 @@ func (f *serveFlags) check() error {
 	if f.clients != "" && f.certificate == "" {
 		return fault.E(fault.InvalidArgument, fault.At("--client-ca"), fault.Got("no TLS"), fault.Want("--tls-cert and --tls-key"))
 	}
-	if f.tables != "" && f.follow == "" {
-		return fault.E(fault.InvalidArgument, fault.At("--tables"), fault.Got("no --follow"), fault.Want("--follow STORE, whose tables lie there"))
+	if f.tables != "" {
+		if info, err := os.Stat(f.tables); err != nil || !info.IsDir() {
+			return fault.E(fault.InvalidArgument, fault.At("--tables "+f.tables), fault.Got("no directory"), fault.Want("one that is there, with room for twice the tables"))
+		}
 	}
 	if f.follow != "" && f.params != "" {
 		return fault.E(fault.InvalidArgument, fault.At("--follow"), fault.Got("--params, too"), fault.Want("one of the two"))
@@ -188,14 +192,14 @@ func serveModel(ctx context.Context, c *console, f *serveFlags, path string) err
 	if f.schema != "" {
 		config.Rows = func() (*schema.Schema, error) { return readSchema(f.schema) }
 	}
-	var more []serving.Option
+	more := []serving.Option{serving.WithTables(f.tables, leastTable)}
 	if f.follow != "" {
 		source, err := following.Checkpoints(ctx, f.follow)
 		if err != nil {
 			return err
 		}
 		defer source.Close()
-		more = append(more, serving.WithSource(source), serving.WithTables(f.tables, leastTable))
+		more = append(more, serving.WithSource(source))
 	}
 	server, err := kserve.New(config, func(options ...serving.Option) (*serving.Model, error) {
 		options = append(append(options, more...), serving.WithWorkers(f.workers), serving.WithMaxBatch(f.maxBatch), serving.WithMaxWait(f.maxWait), serving.WithMaxQueue(f.maxQueue),

@@ -10,7 +10,9 @@ import (
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/bucket"
 	"github.com/edl-go/edl/internal/policy"
+	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
 )
 
 // Files opens saved states on behalf of a job whose listener bounds what it may read and write. What the listener does not allow is fault.Denied. The zero Files may do
@@ -18,10 +20,18 @@ import (
 type Files struct {
 	allowed *policy.Policy
 	ctx     context.Context // of what is written to buckets; nil: that of the process
+	place   Place           // nil: memory of Go
 }
 
+// A Place gives the memory of a parameter that is read, which takes so many bytes of its file: a tensor of this type and dims, whatever its elements are, or nil for memory of Go. The type and
+// the dims are those that the program declares. It may be asked for a parameter again, if files are replaced while they are read.
+type Place func(name string, dtype tensor.DType, dims []int64, bytes int64) (*tensor.Tensor, error)
+
+// FilesInto returns Files that read parameters into the memory of a place.
+func FilesInto(place Place) Files { return Files{place: place} }
+
 // FilesOf returns the Files of a job whose policy is in a context. What is written to buckets ends with the context.
-func FilesOf(ctx context.Context) Files { return Files{policy.From(ctx), ctx} }
+func FilesOf(ctx context.Context) Files { return Files{allowed: policy.From(ctx), ctx: ctx} }
 
 func (f Files) context() context.Context {
 	if f.ctx == nil {
@@ -88,6 +98,40 @@ func (f Files) ReadProgress(from string) (Progress, bool, error) {
 		return Progress{}, false, nil
 	}
 	return readProgressIn(f, filepath.Join(from, ProgressFile))
+}
+
+// LoadParams is the function LoadParams.
+func (f Files) LoadParams(s *Scope, path string, p *program.Program) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return fault.File(fault.InvalidArgument, path, err)
+	}
+	if info.IsDir() {
+		return f.loadDirectory(s, path, p)
+	}
+	return f.LoadFile(s, path, p)
+}
+
+// LoadCombined is the function LoadCombined.
+func (f Files) LoadCombined(s *Scope, path string, p *program.Program) error {
+	values, err := f.readCombined(path, p)
+	if err != nil {
+		return err
+	}
+	return s.setAll(values)
+}
+
+// placeOf is the place of one variable of a program, which takes at most so many bytes of a file.
+func (f Files) placeOf(declared *program.Var, bytes int64) tensor.Place {
+	if f.place == nil {
+		return nil
+	}
+	return func(dtype tensor.DType, dims []int64) (*tensor.Tensor, error) {
+		if dtype != declared.DType || !ops.Compatible(dims, declared.Dims) {
+			return nil, nil // which the caller refuses
+		}
+		return f.place(declared.Name, dtype, dims, min(bytes, declaredBytes(declared)))
+	}
 }
 
 // LoadFile is LoadParams of one file.

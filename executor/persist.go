@@ -73,9 +73,13 @@ func SaveCombined(s *Scope, path string, p *program.Program) error {
 // LoadPersistables reads what SavePersistables wrote for p into s. Every persistable tensor of p must be there, with its dtype and
 // dims. When it fails, s is as it was.
 func LoadPersistables(s *Scope, dir string, p *program.Program) error {
+	return Files{}.loadDirectory(s, dir, p)
+}
+
+func (f Files) loadDirectory(s *Scope, dir string, p *program.Program) error {
 	var values []namedTensor
 	err := readUnchanged(dir, p, func() (err error) {
-		values, err = readDirectory(dir, p, false)
+		values, err = f.readDirectory(dir, p, false)
 		return err
 	})
 	if err != nil {
@@ -122,21 +126,17 @@ func readUnchanged(dir string, p *program.Program, read func() error) error {
 
 // LoadCombined reads what SaveCombined wrote for p into s. When it fails, s is as it was.
 func LoadCombined(s *Scope, path string, p *program.Program) error {
-	values, err := Files{}.readCombined(path, p)
-	if err != nil {
-		return err
-	}
-	return s.setAll(values)
+	return Files{}.LoadCombined(s, path, p)
 }
 
 // readDirectory reads the persistable tensors of p from their files in dir. With partial it leaves out those that are missing there or have another
 // dtype or other dims.
-func readDirectory(dir string, p *program.Program, partial bool) (values []namedTensor, err error) {
-	err = Files{}.inRoot(dir, false, func(root *os.Root) error {
+func (f Files) readDirectory(dir string, p *program.Program, partial bool) (values []namedTensor, err error) {
+	err = f.inRoot(dir, false, func(root *os.Root) error {
 		for _, name := range Persistables(p) {
 			var value *tensor.Tensor
 			err := readFile(root, name, func(r *tensorReader) (err error) {
-				value, err = r.variable(p, name)
+				value, err = r.variable(f, p, name)
 				return err
 			})
 			switch {
@@ -178,7 +178,7 @@ func (f Files) readCombined(path string, p *program.Program) (values []namedTens
 	err = f.inRoot(filepath.Dir(path), false, func(root *os.Root) error {
 		return readFile(root, filepath.Base(path), func(r *tensorReader) error {
 			for _, name := range Persistables(p) {
-				value, err := r.variable(p, name)
+				value, err := r.variable(f, p, name)
 				if err != nil {
 					return err
 				}
@@ -192,14 +192,7 @@ func (f Files) readCombined(path string, p *program.Program) (values []namedTens
 
 // LoadParams is LoadPersistables for a directory, and LoadCombined for a file. A file whose name ends with .safetensors holds the names of its tensors.
 func LoadParams(s *Scope, path string, p *program.Program) error {
-	info, err := os.Stat(path)
-	if err != nil {
-		return fault.File(fault.InvalidArgument, path, err)
-	}
-	if info.IsDir() {
-		return LoadPersistables(s, path, p)
-	}
-	return Files{}.LoadFile(s, path, p)
+	return Files{}.LoadParams(s, path, p)
 }
 
 type namedTensor struct {
@@ -308,7 +301,7 @@ func readFile(root *os.Root, name string, read func(*tensorReader) error) error 
 		return fault.File(fault.InvalidArgument, where, err)
 	}
 	defer f.Close()
-	r := &tensorReader{r: bufio.NewReaderSize(f, 1<<20)}
+	r := &tensorReader{r: bufio.NewReaderSize(f, 1<<20), size: info.Size()}
 	err = read(r)
 	if err == nil {
 		err = r.end()
@@ -321,9 +314,9 @@ func readFile(root *os.Root, name string, read func(*tensorReader) error) error 
 }
 
 // variable reads the next stream as variable name of p.
-func (r *tensorReader) variable(p *program.Program, name string) (*tensor.Tensor, error) {
+func (r *tensorReader) variable(f Files, p *program.Program, name string) (*tensor.Tensor, error) {
 	declared, _ := p.Global().Var(name)
-	t, err := r.next(declaredBytes(declared))
+	t, err := r.next(declaredBytes(declared), f.placeOf(declared, r.size))
 	if err != nil {
 		return nil, ofVariable(name, err)
 	}
@@ -347,16 +340,17 @@ func ofVariable(name string, err error) error {
 // A tensorReader reads the streams of one file in order.
 type tensorReader struct {
 	r     *bufio.Reader
+	size  int64 // of the file
 	count int
 }
 
-// next reads a tensor. One in short form may have so many bytes.
-func (r *tensorReader) next(short int64) (*tensor.Tensor, error) {
+// next reads a tensor to a place. One in short form may have so many bytes, and any other as many as the file.
+func (r *tensorReader) next(short int64, place tensor.Place) (*tensor.Tensor, error) {
 	if _, err := r.r.Peek(1); err == io.EOF {
 		return nil, fault.E(fault.Corrupt, fault.Gotf("a file of %d tensors", r.count), fault.Want("more"))
 	}
 	r.count++
-	return tensor.Read(r.r, tensor.Limits{Short: short})
+	return tensor.ReadInto(r.r, tensor.Limits{Bytes: r.size, Short: short}, place)
 }
 
 // end fails when bytes remain: then the file belongs to another program.
@@ -402,7 +396,7 @@ func (s *DirStorage) SaveShort(name string, t *tensor.Tensor, overwrite bool) er
 func (s *DirStorage) Load(name string, into []*tensor.Tensor) error {
 	return readFile(s.root, name, func(r *tensorReader) error {
 		for i, t := range into {
-			got, err := r.next(t.Bytes())
+			got, err := r.next(t.Bytes(), nil)
 			if err != nil {
 				return err
 			}

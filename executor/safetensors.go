@@ -26,12 +26,12 @@ const RowsSuffix = ".rows"
 // readSafetensors reads the persistable tensors of p from a file of named tensors. Others in the file are left out. With partial it leaves out those that
 // are missing there or have another dtype or other dims.
 func (f Files) readSafetensors(path string, p *program.Program, partial bool) ([]namedTensor, error) {
-	file, _, err := f.allowed.Open(fault.InvalidArgument, path)
+	file, info, err := f.allowed.Open(fault.InvalidArgument, path)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	values, err := namedIn(bufio.NewReaderSize(file, 1<<20), p, partial)
+	values, err := f.namedIn(bufio.NewReaderSize(file, 1<<20), info, p, partial)
 	var found *fault.Fault
 	if errors.As(err, &found) {
 		return nil, found.In(path, ", ")
@@ -39,12 +39,20 @@ func (f Files) readSafetensors(path string, p *program.Program, partial bool) ([
 	return values, err
 }
 
-func namedIn(r io.Reader, p *program.Program, partial bool) (values []namedTensor, err error) {
-	file, err := safetensors.Open(r, safetensors.Limits{})
+// namedIn reads a file of so many bytes.
+func (f Files) namedIn(r io.Reader, size int64, p *program.Program, partial bool) (values []namedTensor, err error) {
+	file, err := safetensors.Open(r, safetensors.Limits{Bytes: size})
 	if err != nil {
 		return nil, err
 	}
 	missing, grown, parts := Persistables(p), sparse.Grown(p), map[string]*tensor.Tensor{}
+	file.Place = func(t safetensors.Tensor) (*tensor.Tensor, error) {
+		if _, ok := slices.BinarySearch(missing, t.Name); !ok || f.place == nil || grown[t.Name] {
+			return nil, nil // left out, or rows that become a table
+		}
+		declared, _ := p.Global().Var(t.Name)
+		return f.placeOf(declared, size)(t.DType, t.Dims)
+	}
 	take := func(name string, t *tensor.Tensor) error {
 		at, ok := slices.BinarySearch(missing, name)
 		if !ok {

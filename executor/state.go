@@ -93,7 +93,7 @@ func readState(from string, p *program.Program, options LoadOptions) ([]namedTen
 	var values []namedTensor
 	switch {
 	case info.IsDir():
-		values, err = readDirectory(from, p, options.Partial)
+		values, err = Files{}.readDirectory(from, p, options.Partial)
 	case isSafetensors(from):
 		values, err = Files{}.readSafetensors(from, p, options.Partial)
 	case options.Partial:

@@ -44,7 +44,10 @@ func ExampleShuffleBatch() {
 func ExampleRandomCrop() {
 	s := newSketch()
 	s.print(layers.RandomCrop(s.numbers("x", 2, 7, 7, 8, 8), []int64{1}))
-	// Output: [2 1] [7 8]
+	s.print(layers.RandomCrop(s.numbers("y", 3, 1, 2, 3, 4, 5, 6), []int64{1}, layers.IsTest()))
+	// Output:
+	// [2 1] [7 8]
+	// [2 1] [2 5]
 }
 
 func ExampleRandomFlip() {

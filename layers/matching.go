@@ -64,15 +64,16 @@ func ShuffleBatch(x Variable, opts ...Option) Variable {
 }
 
 // RandomCrop cuts a part of the given extents out of each record of x, at a random place, a new one in each step. The extents are those of the last axes.
+// In testing the middle is cut.
 //
-// Options: Name. Op: random_crop.
+// Options: IsTest, Name. Op: random_crop.
 func RandomCrop(x Variable, extents []int64, opts ...Option) Variable {
-	l := start("random_crop", opts, nil, x)
+	l := start("random_crop", opts, []string{"IsTest"}, x)
 	if l.failed {
 		return l.fail()
 	}
 	seed := l.op("fill_constant", nil, Attrs{"shape": []int64{1}, "dtype": tensor.Int64, "value": 0}, "Out")
-	return l.result(l.multi("random_crop", In{"X": {x}, "Seed": {seed}}, Attrs{"shape": extents, "startup_seed": int32(l.model.seed)}, "SeedOut", "Out")[1])
+	return l.result(l.multi("random_crop", In{"X": {x}, "Seed": {seed}}, Attrs{"shape": extents, "startup_seed": int32(l.model.seed), "is_test": l.isTest}, "SeedOut", "Out")[1])
 }
 
 // RandomFlip turns each record of x around with a probability, along axes, of which 0 is that of records: []int{3} swaps left and right of images [rows, channels, height,

@@ -236,8 +236,14 @@ func TestWaitingEnds(t *testing.T) {
 	}
 }
 
-// Requests run on while a model is replaced again and again, and each gets the predictions of one state of the files.
+// Requests run on while a model is replaced again and again, and each gets the predictions of one state of the files, whether parameters lie in memory or in files.
 func TestReloadDropsNoRequest(t *testing.T) {
+	for name, least := range map[string]int64{"memory": 1 << 40, "files": 1} {
+		t.Run(name, func(t *testing.T) { reloadDropsNoRequest(t, serving.WithTables(t.TempDir(), least)) })
+	}
+}
+
+func reloadDropsNoRequest(t *testing.T, tables serving.Option) {
 	dir := t.TempDir()
 	write := func(seed int64) func(map[string]*tensor.Tensor) map[string]*tensor.Tensor {
 		m, outputs := digits(seed)
@@ -245,7 +251,7 @@ func TestReloadDropsNoRequest(t *testing.T) {
 	}
 	inputs := images(3, 1)
 	wants := []map[string]*tensor.Tensor{write(1)(inputs)}
-	model := open(t, dir, serving.WithReload(time.Millisecond), serving.WithWorkers(2))
+	model := open(t, dir, tables, serving.WithReload(time.Millisecond), serving.WithWorkers(2))
 	next := write(2)(inputs)
 	wants = append(wants, next)
 	is := func(got, want map[string]*tensor.Tensor) bool {

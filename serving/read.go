@@ -10,6 +10,7 @@ import (
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
 )
 
 // read reads the files of the model, and makes them its present version.
@@ -72,8 +73,37 @@ func (m *Model) load(ctx context.Context, old *version) (*program.Program, *para
 		}
 		return p, &parameters{scope: executor.NewScope()}, nil
 	}
-	scope, err := export.LoadParams(params, whole, p)
-	return p, &parameters{scope: scope}, err
+	loaded, err := m.loadFiles(ctx, params, whole, p)
+	return p, loaded, err
+}
+
+// loadFiles reads the parameters beside a program. Large ones lie in files of their own, so that nobody can change them, or in memory if there is no room for that.
+func (m *Model) loadFiles(ctx context.Context, path string, whole, p *program.Program) (_ *parameters, err error) {
+	loaded := &parameters{values: map[string]value{}}
+	defer func() {
+		if err != nil {
+			loaded.end()
+		}
+	}()
+	place := func(name string, dtype tensor.DType, dims []int64, bytes int64) (*tensor.Tensor, error) {
+		if !m.tables.holds(bytes/int64(dtype.Size()), dtype) {
+			return nil, nil
+		}
+		if again, ok := loaded.values[name]; ok {
+			again.table.release()
+			delete(loaded.values, name)
+		}
+		t, err := m.tables.take(name, dtype, dims)
+		if err != nil {
+			m.settings.log.WarnContext(ctx, "a parameter has no room in a file, and lies in memory", "path", path, "error", err)
+			return nil, nil
+		}
+		t.state = nil
+		loaded.values[name] = value{t.tensor, t}
+		return t.tensor, nil
+	}
+	loaded.scope, err = export.LoadParamsInto(place, path, whole, p)
+	return loaded, err
 }
 
 // loadProgram reads the program at the path of the model, whole and as it is served.

@@ -35,9 +35,9 @@ type State interface {
 // WithSource takes parameters from a source, and with WithReload takes each new state of it. Until there is a first one, the model has the parameters that lie beside its program, if any.
 func WithSource(source Source) Option { return func(s *settings) { s.source = source } }
 
-// WithTables keeps parameters of a source that have at least so many bytes in files without a name in dir, "" for the directory of temporary files. The system brings rows to memory as they are looked up,
-// so tables may be larger than memory. They take twice their size of the disk, since requests go on with the rows with which they began while the next state is read. The default is 64 MiB in the directory of
-// temporary files.
+// WithTables keeps parameters that have at least so many bytes in files without a name in dir, "" for the directory of temporary files. The system brings rows to memory as they are looked up,
+// so tables may be larger than memory. When others are read, they take twice their size of the disk, since requests go on with the rows with which they began. Where a dir has no room for a parameter of the
+// model's files, it lies in memory; one of a source is an error. The default is 64 MiB in the directory of temporary files.
 func WithTables(dir string, least int64) Option {
 	return func(s *settings) { s.tables = tablesOf{dir: dir, least: max(1, least)} }
 }
@@ -68,7 +68,7 @@ func (m *Model) loadSource(ctx context.Context, p *program.Program, old *version
 type parameters struct {
 	scope  *executor.Scope
 	state  State            // nil: of files
-	values map[string]value // of state
+	values map[string]value // of state; of files those that lie in tables
 }
 
 // A value is a parameter of a state.

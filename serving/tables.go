@@ -18,8 +18,8 @@ const (
 	mostTable  = 1 << 46
 )
 
-// tables are the parameters of a model that lie in files. While requests read a table, the next state of it goes to another one, which has the state before: so what has changed in the two states is
-// all that is read. One table of each name waits for the next state; further ones go back to the system.
+// tables are the parameters of a model that lie in files. While requests read a table, the next state of it goes to another one, which has the state before: so what has changed in the two states of a source
+// is all that is read. One table of each name waits for the next state; further ones go back to the system.
 type tables struct {
 	tablesOf
 
@@ -40,14 +40,14 @@ type table struct {
 	name   string
 	area   *pages.Area
 	tensor *tensor.Tensor
-	state  State // that it has; nil: none, or a part
+	state  State // of a source that it has; nil: none, or a part
 	users  int   // versions that have it; of.mu guards it
 }
 
 // holds reports whether a parameter lies in a file.
 func (ts *tables) holds(elements int64, dtype tensor.DType) bool {
 	size := int64(dtype.Size())
-	return size > 1 && elements >= ts.least/size && elements <= mostTable/size
+	return size > 1 && elements >= (ts.least+size-1)/size && elements <= mostTable/size
 }
 
 // take returns a table that no version has, whatever its elements are. Its caller releases it.

@@ -53,7 +53,7 @@ func DecodeFile(b []byte, limits Limits) (*Tensor, error) {
 }
 
 // readShort reads a tensor in short form behind its first word. Elements that are left out and zero take no memory, where there are many.
-func readShort(src *source, limits Limits) (*Tensor, error) {
+func readShort(src *source, limits Limits, place Place) (*Tensor, error) {
 	var s Stream
 	limits.Bytes = limits.Short
 	if err := s.parseTensorHead(src, limits); err != nil {
@@ -62,11 +62,15 @@ func readShort(src *source, limits Limits) (*Tensor, error) {
 	if !s.DType.Storable() {
 		return nil, unsupportedElements(s.DType)
 	}
-	t, err := New(s.DType, slices.Clone(s.Dims)...)
+	t, err := place.take(s.DType, s.Dims)
+	if t == nil && err == nil {
+		if t, err = New(s.DType, slices.Clone(s.Dims)...); err == nil {
+			SmallPages(t)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
-	SmallPages(t)
 	elements := shortform.NewReader(src.r, s.DType.Size(), int64(t.Len()))
 	if _, err := elements.Read(nil); err != nil { // also of a tensor without elements
 		return nil, src.failed(err, 0, int64(s.DType.Size()), "the element that is left out")
@@ -79,6 +83,7 @@ func readShort(src *source, limits Limits) (*Tensor, error) {
 			return nil, src.failed(err, int64(got), int64(n*s.DType.Size()), "elements in short form")
 		}
 		if src.offset += int64(got); ZeroBytes(block[:got]) {
+			ClearUsed(memoryOf(t)[at*s.DType.Size():][:got])
 			continue
 		}
 		if err := decodeBlock(t, at, n, block[:got]); err != nil {

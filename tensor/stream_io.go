@@ -62,7 +62,13 @@ func (t *Tensor) WriteTo(w io.Writer) (int64, error) {
 
 // Read reads one LoDTensor stream, of a type that kernels do not know as one of Wider, or a tensor that WriteShort has written, from r and no byte after it, of short form if r is an io.ByteReader. Memory grows with
 // the bytes that arrive. If the bytes end inside the stream, the error is Corrupt and wraps io.ErrUnexpectedEOF.
-func Read(r io.Reader, limits Limits) (*Tensor, error) {
+func Read(r io.Reader, limits Limits) (*Tensor, error) { return ReadInto(r, limits, nil) }
+
+// A Place gives the tensor that is read into, of this type and dims, whatever its elements are; nil: memory of Go. It is asked before the elements are read.
+type Place func(dtype DType, dims []int64) (*Tensor, error)
+
+// ReadInto is Read into the memory of a place. A nil place is memory of Go, and so is that of types that only Wider ones stand for.
+func ReadInto(r io.Reader, limits Limits, place Place) (*Tensor, error) {
 	var s Stream
 	limits, src := limits.withDefaults(), source{r: r}
 	short, err := beginsShort(&src)
@@ -70,13 +76,13 @@ func Read(r io.Reader, limits Limits) (*Tensor, error) {
 	case err != nil:
 		return nil, err
 	case short:
-		return readShort(&src, limits)
+		return readShort(&src, limits, place)
 	}
 	lodLast, err := s.parseBody(&src, limits)
 	if err != nil {
 		return nil, err
 	}
-	t, err := readElements(&src, s.DType, s.Dims)
+	t, err := readElements(&src, s.DType, s.Dims, place)
 	if err != nil {
 		return nil, err
 	}
@@ -88,9 +94,15 @@ func Read(r io.Reader, limits Limits) (*Tensor, error) {
 }
 
 // readElements reads a tensor's elements block by block.
-func readElements(src *source, dtype DType, dims []int64) (*Tensor, error) {
+func readElements(src *source, dtype DType, dims []int64, place Place) (*Tensor, error) {
 	if !dtype.Storable() {
 		return readWider(src, dtype, dims)
+	}
+	if t, err := place.take(dtype, dims); t != nil || err != nil {
+		if err == nil {
+			err = fillElements(src, t)
+		}
+		return t, err
 	}
 	switch dtype {
 	case Bool:
@@ -106,6 +118,31 @@ func readElements(src *source, dtype DType, dims []int64) (*Tensor, error) {
 	default:
 		return readBlocks[float64](src, dtype, dims)
 	}
+}
+
+// take asks a place for a tensor; nil: memory of Go.
+func (p Place) take(dtype DType, dims []int64) (*Tensor, error) {
+	if p == nil {
+		return nil, nil
+	}
+	return p(dtype, slices.Clone(dims))
+}
+
+// fillElements reads the elements of a tensor that has its memory.
+func fillElements(src *source, t *Tensor) error {
+	size := t.dtype.Size()
+	buffer := make([]byte, min(blockBytes, t.Len()*size))
+	for at := 0; at < t.Len(); {
+		n := min(t.Len()-at, blockBytes/size)
+		if got, err := io.ReadFull(src.r, buffer[:n*size]); err != nil {
+			return src.failed(err, int64(got), int64(n*size), "elements")
+		}
+		if err := decodeElements(t, at, n, buffer[:n*size]); err != nil {
+			return err
+		}
+		at, src.offset = at+n, src.offset+int64(n*size)
+	}
+	return nil
 }
 
 func readBlocks[T Bits](src *source, dtype DType, dims []int64) (*Tensor, error) {
@@ -240,11 +277,16 @@ func WriteElements(w io.Writer, t *Tensor) error {
 // ReadElements reads a tensor of known dtype and dims whose elements WriteElements has written, and no byte after it; as one of Wider, if kernels do not know the dtype. Memory grows with the bytes that
 // arrive. If they end too early, the error is Corrupt and wraps io.ErrUnexpectedEOF.
 func ReadElements(r io.Reader, dtype DType, dims ...int64) (*Tensor, error) {
+	return ReadElementsInto(r, nil, dtype, dims...)
+}
+
+// ReadElementsInto is ReadElements into the memory of a place.
+func ReadElementsInto(r io.Reader, place Place, dtype DType, dims ...int64) (*Tensor, error) {
 	if len(dims) > MaxRank {
 		return nil, fault.E(fault.TooLarge, fault.Gotf("rank %d", len(dims)), fault.Wantf("at most %d", MaxRank))
 	}
 	if _, ok := Count(dims); !ok {
 		return nil, fault.E(fault.TooLarge, fault.Got("dims "+fmt.Sprint(dims)), fault.Want("dims that are not negative, with a countable number of elements"))
 	}
-	return readElements(&source{r: r}, dtype, dims)
+	return readElements(&source{r: r}, dtype, dims, place)
 }

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -29,6 +30,7 @@ type InferOptions struct {
 type ColumnType struct {
 	Type    Type
 	Columns []string // names, or patterns as of path.Match, such as "c*"
+	Where   string   // who says so, for errors, such as a flag; empty: "type T"
 }
 
 // inferable are the types that need nothing but values to be learned from.
@@ -114,12 +116,13 @@ func Infer(ctx context.Context, tables []*Table, options InferOptions) (*Schema,
 // choose gives learners the types of their columns.
 func choose(learners []*learner, types []ColumnType) error {
 	for _, t := range types {
+		where := cmp.Or(t.Where, "type "+string(t.Type))
 		if !slices.Contains(inferable, t.Type) {
 			names := make([]string, len(inferable))
 			for i, known := range inferable {
 				names[i] = string(known)
 			}
-			return fault.E(fault.InvalidArgument, fault.At("type"), fault.Got(fault.Quote(string(t.Type))), fault.Want("one of "+strings.Join(names, ", ")), fault.DidYouMean(string(t.Type), names))
+			return fault.E(fault.InvalidArgument, fault.At(where), fault.Got(fault.Quote(string(t.Type))), fault.Want("one of "+strings.Join(names, ", ")), fault.DidYouMean(string(t.Type), names))
 		}
 		for _, pattern := range t.Columns {
 			found := false
@@ -128,10 +131,10 @@ func choose(learners []*learner, types []ColumnType) error {
 				names = append(names, l.Name)
 				match, err := path.Match(pattern, l.Name)
 				if err != nil {
-					return fault.E(fault.InvalidArgument, fault.At("type "+string(t.Type)), fault.Got(fault.Quote(pattern)), fault.Want("a name, or a pattern such as c*"), fault.Cause(err))
+					return fault.E(fault.InvalidArgument, fault.At(where), fault.Got(fault.Quote(pattern)), fault.Want("a name, or a pattern such as c*"), fault.Cause(err))
 				}
 				if pattern == l.Name && l.Role != "" {
-					return fault.E(fault.InvalidArgument, fault.At("type "+string(t.Type)), fault.Got("the "+string(l.Role)+" "+fault.Quote(l.Name)), fault.Want("columns to predict from"),
+					return fault.E(fault.InvalidArgument, fault.At(where), fault.Got("the "+string(l.Role)+" "+fault.Quote(l.Name)), fault.Want("columns to predict from"),
 						fault.Hint("Infer chooses the type of a label; change it in the schema"))
 				}
 				if match = match || pattern == l.Name; match && l.Role == "" {
@@ -140,7 +143,7 @@ func choose(learners []*learner, types []ColumnType) error {
 				found = found || match
 			}
 			if !found {
-				return noColumn(pattern, names)
+				return noColumn(pattern, names).In(where, ", ")
 			}
 		}
 	}

@@ -106,7 +106,7 @@ func (p *splitter) cell(c Cell) {
 	}
 }
 
-func noColumn(name string, columns []string) error {
+func noColumn(name string, columns []string) *fault.Fault {
 	want := fmt.Sprintf("one of the %d columns of the table", len(columns))
 	if len(columns) <= maxNamed {
 		quoted := make([]string, len(columns))

@@ -96,11 +96,17 @@ func isFile(path string) bool {
 // LoadParams reads the parameters of an inference program into a scope: a directory, or a file. A combined file has no names, so it is read in the order of
 // trained, the program whose parameters it has.
 func LoadParams(path string, trained, inference *program.Program) (scope *executor.Scope, err error) {
+	return LoadParamsInto(nil, path, trained, inference)
+}
+
+// LoadParamsInto is LoadParams into the memory of a place; nil: memory of Go.
+func LoadParamsInto(place executor.Place, path string, trained, inference *program.Program) (scope *executor.Scope, err error) {
 	scope = executor.NewScope()
+	files := executor.FilesInto(place)
 	if isFile(path) && filepath.Ext(path) != safetensors.Extension {
-		err = executor.LoadCombined(scope, path, trained)
+		err = files.LoadCombined(scope, path, trained)
 	} else {
-		err = executor.LoadParams(scope, path, inference)
+		err = files.LoadParams(scope, path, inference)
 	}
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package export_test
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
@@ -154,14 +155,29 @@ func checkExportedTable(t *testing.T, options ...layers.Option) {
 			t.Errorf("%s: %d bytes for the two rows in use of 1024, and the program", format, used)
 		}
 		params := map[export.Format]string{export.Fluid: "", export.Combined: export.CombinedFile, export.Safetensors: export.SafetensorsFile}[format]
-		served := executor.New()
-		if err := executor.LoadParams(served.Scope(), filepath.Join(dir, params), loaded); err != nil {
-			t.Fatal(err)
+		var placed []string
+		for _, place := range []executor.Place{nil, func(name string, dtype tensor.DType, dims []int64, _ int64) (*tensor.Tensor, error) {
+			placed = append(placed, name)
+			return filledWithOnes(dtype, dims)
+		}} {
+			served := executor.New()
+			if err := executor.FilesInto(place).LoadParams(served.Scope(), filepath.Join(dir, params), loaded); err != nil {
+				t.Fatal(err)
+			}
+			got, err := served.Run(t.Context(), loaded, executor.Feed{"key": asked})
+			if err != nil || !slices.Equal(got[0].Float32s(), want[0].Float32s()) {
+				t.Errorf("%s: %v, %v, want %v", format, got, err, want[0].Float32s())
+			}
+			served.Close()
 		}
-		got, err := served.Run(t.Context(), loaded, executor.Feed{"key": asked})
-		if err != nil || !slices.Equal(got[0].Float32s(), want[0].Float32s()) {
-			t.Errorf("%s: %v, %v, want %v", format, got, err, want[0].Float32s())
+		if wanted := format != export.Safetensors; slices.Contains(placed, "table") != wanted { // rows become a table in memory of Go
+			t.Errorf("%s: places for %v", format, placed)
 		}
-		served.Close()
 	}
+}
+
+// filledWithOnes is memory that was in use before: no byte of it is 0.
+func filledWithOnes(dtype tensor.DType, dims []int64) (*tensor.Tensor, error) {
+	n, _ := tensor.Count(dims)
+	return tensor.ReadElements(bytes.NewReader(bytes.Repeat([]byte{1}, n*dtype.Size())), dtype, dims...)
 }

@@ -12,7 +12,7 @@ func newFile(dir string, bytes int) (a *Area, err error) {
 	if bytes == 0 {
 		return &Area{}, nil
 	}
-	f, err := os.CreateTemp(dir, "edl-table-")
+	f, err := os.CreateTemp(dir, FilePrefix)
 	if err != nil {
 		return nil, fault.File(fault.InvalidArgument, dir, err)
 	}

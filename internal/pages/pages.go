@@ -19,6 +19,9 @@ func New(bytes int, large bool) (*Area, error) {
 	return newArea(bytes, large)
 }
 
+// FilePrefix begins the name that the file of an area has before it has none.
+const FilePrefix = "edl-table-"
+
 // InFile returns an area of so many bytes whose memory is that of a file in dir, which nobody else can open: it has no name, and goes with the area. The system may
 // write pages to the disk and take their memory, so an area may be larger than memory. All of it has its place on the disk when InFile returns: a disk that fills up later does
 // not matter. Pages are read one by one, as lookups in a table need them. An area of files has no Release, and where the system has no such files the collector has it.

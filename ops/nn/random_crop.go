@@ -13,10 +13,11 @@ func init() {
 	ops.Register(ops.Def{
 		Type: "random_crop", Class: ops.Random,
 		Doc: "Cuts a part of the given shape out of each record, at a random place: shape has the extents of the last axes, and every combination of places of the others is cut by itself. The places depend on the " +
-			"name of Out, Seed, startup_seed, the step and the place in the whole batch, so they are new in every step and the same for any number of trainers. SeedOut is Seed.",
+			"name of Out, Seed, startup_seed, the step and the place in the whole batch, so they are new in every step and the same for any number of trainers. In testing the middle is cut. SeedOut is Seed.",
 		Inputs:  []ops.Slot{{Name: "X", Doc: "numbers, with more axes than shape"}, {Name: "Seed", Doc: "int64 [1]"}},
 		Outputs: []ops.Slot{{Name: "Out", Doc: "of the type of X"}, {Name: "SeedOut", Doc: "int64 [1]"}},
-		Attrs:   []ops.Attr{{Name: "shape", Doc: "extents of the part, up to those of X", Kind: []int32{}}, {Name: "startup_seed", Doc: "key of the places", Default: int32(0)}},
+		Attrs:   []ops.Attr{{Name: "shape", Doc: "extents of the part, up to those of X", Kind: []int32{}}, {Name: "startup_seed", Doc: "key of the places", Default: int32(0)},
+			{Name: "is_test", Doc: "testing; Fluid has no such attribute", Default: false}},
 		Infer:   inferCrop,
 		MixesRows: func(_ *ops.Shapes, divided func(string) bool) bool {
 			return divided("Seed")
@@ -54,6 +55,7 @@ func inferCrop(s *ops.Shapes) error {
 
 func bindCrop[T kernel.Number](b *ops.Binding) (ops.Kernel, error) {
 	x, seed, to, next, step, key, shape := b.In("X"), b.In("Seed"), b.Out("Out"), b.Out("SeedOut"), b.Env.Step, b.Int("startup_seed"), b.Ints("shape")
+	test := b.Bool("is_test")
 	name := kernel.StreamOf("random_crop", b.Op().Out("Out"))
 	rank := len(shape)
 	extents := x.Dims()[len(x.Dims())-rank:]
@@ -75,8 +77,12 @@ func bindCrop[T kernel.Number](b *ops.Binding) (ops.Kernel, error) {
 				index := (place*uint64(records) + uint64(i-at*records)) * uint64(rank)
 				begin, stride := 0, 1
 				for axis := rank - 1; axis >= 0; axis-- {
-					kernel.UniformFill(u[:], seed.Int64s()[0]+key, stream, index+uint64(axis), 0, float64(extents[axis]-shape[axis]+1))
-					begin += int(min(int64(u[0]), extents[axis]-shape[axis])) * stride
+					place := (extents[axis] - shape[axis]) / 2
+					if !test {
+						kernel.UniformFill(u[:], seed.Int64s()[0]+key, stream, index+uint64(axis), 0, float64(extents[axis]-shape[axis]+1))
+						place = min(int64(u[0]), extents[axis]-shape[axis])
+					}
+					begin += int(place) * stride
 					stride *= int(extents[axis])
 				}
 				in, made := tensor.Data[T](x)[i*size:][:size], tensor.Data[T](to)[i*part:][:part]

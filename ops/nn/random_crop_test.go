@@ -55,6 +55,11 @@ func TestRandomCrop(t *testing.T) {
 	if part := crop(50, 70, ops.Step{Round: 3, RowOffset: 50, Rows: 70}); !slices.Equal(part, whole[6*50:6*120]) {
 		t.Error("a part of the batch is cut elsewhere")
 	}
+	middle := Case{Type: "random_crop", Attrs: attrs{"shape": []int32{1, 2}, "is_test": true}, Inputs: slots{"X": One(Floats(dims{1, 3, 5}, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)), "Seed": One(Ints(dims{1}, 5))},
+		Want: slots{"Out": One(Floats(dims{1, 1, 2}, 7, 8)), "SeedOut": One(Ints(dims{1}, 5))}}
+	if err := Golden(middle); err != nil {
+		t.Error(err)
+	}
 	for _, shape := range [][]int32{{}, {5}, {0}, {1, 1, 1}} {
 		c := Case{Type: "random_crop", Attrs: attrs{"shape": shape}, Inputs: slots{"X": One(Floats(dims{1, 2, 4}, 1, 2, 3, 4, 5, 6, 7, 8)), "Seed": One(Ints(dims{1}, 5))}}
 		if err := Golden(c); fault.KindOf(err) != fault.InvalidArgument {

@@ -17,6 +17,7 @@ import (
 type File struct {
 	Tensors  []Tensor // in the order of the data
 	Metadata map[string]string
+	Place    func(Tensor) (*tensor.Tensor, error) // where Next reads a tensor to, as tensor.Place; nil: memory of Go
 
 	r      io.Reader
 	limits Limits
@@ -158,7 +159,11 @@ func (f *File) Next() (string, *tensor.Tensor, error) {
 		return "", nil, io.EOF
 	}
 	t := f.Tensors[f.next]
-	value, err := tensor.ReadElements(f.r, t.DType, t.Dims...)
+	var place tensor.Place
+	if f.Place != nil {
+		place = func(tensor.DType, []int64) (*tensor.Tensor, error) { return f.Place(t) }
+	}
+	value, err := tensor.ReadElementsInto(f.r, place, t.DType, t.Dims...)
 	if err != nil {
 		var known *fault.Fault
 		if errors.As(err, &known) {
