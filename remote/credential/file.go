@@ -139,7 +139,15 @@ func publish(file string, b []byte) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(file), ".authority-*") // of mode 0600
+	return place(file, b, os.Link)
+}
+
+// replace puts a file in the place of another one. Whoever reads it finds one of the two.
+func replace(file string, b []byte) error { return place(file, b, os.Rename) }
+
+// place writes a file of mode 0600 under another name, and gives it its name when all of it is on the disk.
+func place(file string, b []byte, name func(from, to string) error) error {
+	f, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-*") // of mode 0600
 	if err != nil {
 		return err
 	}
@@ -151,5 +159,5 @@ func publish(file string, b []byte) error {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	return os.Link(f.Name(), file)
+	return name(f.Name(), file)
 }

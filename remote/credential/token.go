@@ -265,20 +265,3 @@ func (t *Tokens) change(to func([]Token) ([]Token, error)) (err error) {
 	t.read = nil
 	return t.refresh()
 }
-
-// replace puts a file of mode 0600 in the place of another one. Whoever reads it finds one of the two.
-func replace(path string, b []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".tokens-*") // of mode 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(b)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
-}
