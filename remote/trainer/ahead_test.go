@@ -232,7 +232,7 @@ func TestNothingToAskAhead(t *testing.T) {
 	}
 }
 
-// The law of tables: the same as that of generations, where servers alone have a table and rows are asked for ahead.
+// The law of tables: the same as that of generations, where servers alone have tables of all kinds, whose rows are asked for ahead, all by one call.
 func TestLawOfTables(t *testing.T) {
 	for _, l := range []lawCase{{servers: 2, over: "tcp"}, {servers: 1, over: "shm"}, {servers: 2, over: "grpc"}} {
 		t.Run(fmt.Sprintf("%s, %d servers", l.over, l.servers), func(t *testing.T) {
@@ -240,7 +240,12 @@ func TestLawOfTables(t *testing.T) {
 			r := layers.OpenDataset(m, testkit.Dataset, layers.Field("x", layers.Dims(testkit.Width)), layers.Field("y", layers.Dims(1)))
 			v := layers.Read(layers.DoubleBuffer(layers.Batch(layers.Shuffle(r, 12, 11), 5)))
 			ids := layers.Cast(layers.Scale(layers.Abs(layers.Slice(v[0], []int{1}, []int64{0}, []int64{1})), 5, 0), tensor.Int64)
-			rows := layers.Embedding(ids, 64, 4, layers.Sparse(), layers.Distributed(), layers.Param(layers.ParamAttr{Name: "rows"}))
+			rows := layers.Concat([]layers.Variable{
+				layers.Embedding(ids, 64, 4, layers.Sparse(), layers.Distributed(), layers.Param(layers.ParamAttr{Name: "rows"})),
+				layers.Embedding(ids, 64, 3, layers.Sparse(), layers.Distributed(), layers.StoreBFloat16(), layers.Param(layers.ParamAttr{Name: "halves"})),
+				layers.SparseEmbedding(ids, 512, 2, layers.EvictUnseen(3), layers.Param(layers.ParamAttr{Name: "keys"})),
+				layers.SparseEmbedding(ids, 512, 1, layers.StoreBFloat16(), layers.Param(layers.ParamAttr{Name: "half.keys"})),
+			}, 1)
 			loss := layers.Mean(layers.SquareErrorCost(layers.FC(rows, 1), v[1]), layers.Name("loss"))
 			optimizer.Adagrad(0.1).Minimize(loss)
 			l.model, l.data, l.records, l.passes = testkit.Built(t, m, loss), testkit.Samples(t, t.TempDir(), 48), 48, 2
