@@ -234,7 +234,12 @@ func (s *state) check() {
 		values[row] = float32(row) + 2
 	}
 	kernel.LookUpKeys(out, values, s.table, kernel.InitialRow{High: 1}, all, 1)
+	found := make([]int64, len(all))
+	s.table.FindRows(found, all)
 	for i, mixed := range all {
+		if row := s.table.Find(mixed); found[i] != int64(row) {
+			s.Fatalf("%#x has row %d, and row %d among others", mixed, row, found[i])
+		}
 		if row := s.table.Find(mixed); row >= 0 && out[i] != values[row] || row < 0 && out[i] > 1 {
 			s.Fatalf("%#x reads as %v, and has row %d", mixed, out[i], row)
 		}

@@ -156,18 +156,37 @@ func (u *update) changes(row int) {
 	}
 }
 
+// someKeys are keys of a gradient that are looked up at once, and their rows, -1 for those that have none.
+type someKeys struct {
+	keys, rows [64]int64
+	n          int
+}
+
+// take looks the first keys of a gradient up, and returns its other numbers.
+func (s *someKeys) take(t kernel.KeyTable, numbers []int64, height int64) (left []int64) {
+	s.n = min(len(s.keys), len(numbers))
+	for i, number := range numbers[:s.n] {
+		s.keys[i] = kernel.KeyOfRow(number, height)
+	}
+	t.FindRows(s.rows[:s.n], s.keys[:s.n])
+	return numbers[s.n:]
+}
+
 // without returns the keys of the gradient that have no row, in order and each once. With see it stamps those that the table knows.
 func (u *update) without(w *kernel.KeyWriter, see bool) []int64 {
 	keys := u.fresh.Int64s()[:0]
-	for _, number := range tensor.UsedRows(u.grad) {
-		key, row := kernel.KeyOfRow(number, u.height), 0
-		if see && u.remembers() {
-			row, _ = w.See(key)
-		} else {
-			row = w.Find(key)
-		}
-		if row < 0 {
-			keys = append(keys, key)
+	see = see && u.remembers()
+	var some someKeys
+	for numbers := tensor.UsedRows(u.grad); len(numbers) > 0; {
+		numbers = some.take(w.KeyTable, numbers, u.height) // for See as well: it finds in a cache what was found
+		for i, row := range some.rows[:some.n] {
+			if see {
+				at, _ := w.See(some.keys[i])
+				row = int64(at)
+			}
+			if row < 0 {
+				keys = append(keys, some.keys[i])
+			}
 		}
 	}
 	slices.Sort(keys)

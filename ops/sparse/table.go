@@ -250,13 +250,18 @@ func bindKeyRows(b *ops.Binding) (ops.Kernel, error) {
 		if watch != nil {
 			tell = watch.Changing(out)
 		}
-		for i, number := range tensor.UsedRows(x) {
-			if row := t.Find(kernel.KeyOfRow(number, height)); row >= 0 {
-				if rows[n] = int64(row); tell != nil {
-					tell(row)
+		var some someKeys
+		for used := tensor.UsedRows(x); len(used) > 0; {
+			used = some.take(t, used, height)
+			for _, row := range some.rows[:some.n] {
+				if row >= 0 {
+					if rows[n] = row; tell != nil {
+						tell(int(row))
+					}
+					copy(into[n*width:][:width], from[:width])
+					n++
 				}
-				copy(into[n*width:][:width], from[i*width:][:width])
-				n++
+				from = from[width:]
 			}
 		}
 		if n < len(rows) {
