@@ -141,7 +141,7 @@ func Listen(ctx context.Context, options ...Option) (_ *Listener, err error) {
 	server := &listen.Server{Manager: l.manager, Version: o.version, Node: o.node}
 	service := wire.NewServer(asking, wire.Around(l.manager.Around)...)
 	if o.node != "" {
-		local := hosted{here, host, allowed, o.insecure, o.cores > 0, o.memory > 0}
+		local := hosted{here, host, o.etcd, allowed, o.insecure, o.cores > 0, o.memory > 0}
 		server.Local = local
 		rpc.RegisterKeeperServer(service, l.keeperFor(local))
 	}
@@ -259,10 +259,12 @@ func openNodes(ctx context.Context, o *listening) (cluster.Registry, error) {
 }
 
 // hosted starts roles that other listeners send: their servers listen on the host of this node, and they have no scratch directory of the sender.
-// A node that says what jobs may read and write says so for them, too.
+// A node that says what jobs may read and write says so for them, too. They find each other in the etcd of the node, below the prefix of their job, whatever the sender names: they show
+// it the password of this node.
 type hosted struct {
 	launch.Launcher
 	host     string
+	etcd     []string
 	allowed  listen.Allowed
 	insecure bool
 	cores    bool // are counted here, so that roles keep to what they were admitted with
@@ -285,6 +287,7 @@ func (h hosted) change(spec *job.RoleSpec) (*job.RoleSpec, error) {
 	}
 	spec = proto.Clone(spec).(*job.RoleSpec)
 	spec.Advertise, spec.RunDir, spec.Bounds = h.host, "", jobspec.Bounds(spec, h.cores, h.memory)
+	spec.Etcd, spec.Prefix = h.etcd, cluster.Prefix(spec.Job)
 	p := jobspec.PolicyOf(spec.Policy)
 	if bounds := h.allowed.Bounds(); bounds != nil {
 		bounds.Own, bounds.Guarded = spec.Policy.GetOwn(), spec.Policy.GetGuarded()
