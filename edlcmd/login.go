@@ -32,7 +32,7 @@ func newLogin(c *console) *cobra.Command {
 		Use:   "login URL",
 		Short: "Get credentials for a token, with which you may call a listener",
 		Long: `Show a token to the pages of a listener at URL, and write the credentials that they give for it into a file: for the user and the role of the token, for 8
-hours. The token is one of "edl token create", or of the OpenID Connect issuer that the listener was told of. Name the file in the environment variable
+hours, and no longer than the token counts. The token is one of "edl token create", or of the OpenID Connect issuer that the listener was told of. Name the file in the environment variable
 EDL_CREDENTIALS. Get others in the same way when they expire; the file is replaced.`,
 		Example: "  edl login https://edl.example.org:7165 --token token.txt -o me.pem",
 		Args:    cobra.ExactArgs(1),

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"sync"
 	"time"
 
@@ -68,34 +69,9 @@ func Listen(ctx context.Context, options ...Option) (_ *Listener, err error) {
 	if err != nil {
 		return nil, err
 	}
-	allowed, err := o.allowed()
+	config, err := l.configure(ctx, &o, host)
 	if err != nil {
 		return nil, err
-	}
-	if o.waits && o.dataDir == "" {
-		return nil, fault.E(fault.InvalidArgument, fault.Got("a listener that waits, without a data folder"), fault.Want("the folder of the listener that it waits for"))
-	}
-	config := listen.Config{MaxRoles: o.maxRoles, Launcher: o.launcher, Host: host, ClearData: o.insecure, StateDir: o.stateDir, Log: o.log, Authority: o.authority,
-		Tokens: o.tokens, CredentialLife: o.credentialLife, MaxJobs: o.maxJobs, MaxJobBytes: o.maxJobBytes, MaxTime: o.maxTime, MaxDisk: o.maxDisk, TraceRounds: o.traceRounds, Cores: o.cores, Memory: o.memory}
-	if o.dataDir != "" {
-		if l.data, err = openData(ctx, &o); err != nil {
-			return nil, err
-		}
-		config.Data = l.data
-		allowed.Guarded = append(allowed.Guarded, l.data.Dir()) // also against roles of other listeners
-	}
-	config.Allowed = allowed
-	switch {
-	case o.keeping != nil && o.dataDir != "" && len(o.etcd) > 0:
-		config.Launcher, config.Kept = o.keeping.Launcher, o.keeping
-	case o.keeping != nil:
-		return nil, fault.E(fault.InvalidArgument, fault.Got("roles that outlive the listener"), fault.Want("a data folder and an etcd that outlive it, too"))
-	case len(o.keeper) > 0 && o.dataDir != "" && keepers && (!o.spread || o.node != ""):
-		if l.keeper, err = findKeeper(ctx, l.data.Dir(), o.keeper, o.access.Environment()); err != nil {
-			return nil, err
-		}
-		kept := launch.Kept{Keeper: l.keeper.client}
-		config.Launcher, config.Kept = kept, &listen.Keeping{Launcher: kept, Keeper: l.keeper.about.Id}
 	}
 	if o.processes || len(o.etcd) > 0 {
 		err = l.findEtcd(ctx, &config, &o)
@@ -110,9 +86,9 @@ func Listen(ctx context.Context, options ...Option) (_ *Listener, err error) {
 			return nil, err
 		}
 	}
-	here := config.Launcher
+	here := hosted{config.Launcher, host, o.etcd, config.Allowed, o.insecure, o.cores > 0, o.memory > 0}
 	if l.keeper != nil { // a role that ends with its listener is none of the keeper
-		here = o.launcher
+		here.Launcher = o.launcher
 	}
 	if o.spread {
 		if err = l.spread(&config, toOthers); err != nil {
@@ -137,20 +113,62 @@ func Listen(ctx context.Context, options ...Option) (_ *Listener, err error) {
 	if err != nil {
 		return nil, errors.Join(err, port.Close())
 	}
+	l.serve(&o, port, asking, here, nodes)
+	if o.node == "" {
+		return l, nil
+	}
+	return l, l.register(ctx, o.node)
+}
+
+// configure opens the data folder, finds the keeper that has the roles, and says what jobs may read and write.
+func (l *Listener) configure(ctx context.Context, o *listening, host string) (config listen.Config, err error) {
+	allowed, err := o.allowed()
+	if err != nil {
+		return config, err
+	}
+	if o.waits && o.dataDir == "" {
+		return config, fault.E(fault.InvalidArgument, fault.Got("a listener that waits, without a data folder"), fault.Want("the folder of the listener that it waits for"))
+	}
+	config = listen.Config{MaxRoles: o.maxRoles, Launcher: o.launcher, Host: host, ClearData: o.insecure, StateDir: o.stateDir, Log: o.log, Authority: o.authority,
+		Tokens: o.tokens, CredentialLife: o.credentialLife, MaxJobs: o.maxJobs, MaxJobBytes: o.maxJobBytes, MaxTime: o.maxTime, MaxDisk: o.maxDisk, TraceRounds: o.traceRounds, Cores: o.cores, Memory: o.memory}
+	if o.dataDir != "" {
+		if l.data, err = openData(ctx, o); err != nil {
+			return config, err
+		}
+		config.Data = l.data
+		allowed.Guarded = append(allowed.Guarded, l.data.Dir()) // also against roles of other listeners
+	}
+	config.Allowed = allowed
+	switch {
+	case o.keeping != nil && o.dataDir != "" && len(o.etcd) > 0:
+		config.Launcher, config.Kept = o.keeping.Launcher, o.keeping
+	case o.keeping != nil:
+		return config, fault.E(fault.InvalidArgument, fault.Got("roles that outlive the listener"), fault.Want("a data folder and an etcd that outlive it, too"))
+	case len(o.keeper) > 0 && o.dataDir != "" && keepers && (!o.spread || o.node != ""):
+		if l.keeper, err = findKeeper(ctx, l.data.Dir(), o.keeper, o.access.Environment()); err != nil {
+			return config, err
+		}
+		kept := launch.Kept{Keeper: l.keeper.client}
+		config.Launcher, config.Kept = kept, &listen.Keeping{Launcher: kept, Keeper: l.keeper.about.Id}
+	}
+	return config, nil
+}
+
+// serve answers calls at a port, and follows the machines of the cluster, until stop is called. here starts the roles that others send to a node; nodes is nil unless roles run there.
+func (l *Listener) serve(o *listening, port net.Listener, asking *wire.Side, here hosted, nodes *watchedNodes) {
 	l.address = port.Addr().String()
 	server := &listen.Server{Manager: l.manager, Version: o.version, Node: o.node}
 	service := wire.NewServer(asking, wire.Around(l.manager.Around)...)
 	if o.node != "" {
-		local := hosted{here, host, allowed, o.insecure, o.cores > 0, o.memory > 0}
-		server.Local = local
-		rpc.RegisterKeeperServer(service, l.keeperFor(local))
+		server.Local = here
+		rpc.RegisterKeeperServer(service, l.keeperFor(here))
 	}
 	rpc.RegisterListenerServer(service, server)
 	serving, stop := context.WithCancel(context.Background())
 	l.stop = stop
 	go func() { l.served <- wire.Serve(serving, service, port, stopGrace) }()
 	go l.watchBreak(serving)
-	if o.spread {
+	if nodes != nil {
 		l.looking.Go(func() { nodes.watch(serving) })
 	}
 	if o.room != nil {
@@ -158,10 +176,6 @@ func Listen(ctx context.Context, options ...Option) (_ *Listener, err error) {
 			o.room(serving, func(list []schedule.Node) error { return listen.SetNodes(l.manager, list) })
 		})
 	}
-	if o.node == "" {
-		return l, nil
-	}
-	return l, l.register(ctx, o.node)
 }
 
 // Address is where the listener listens.
@@ -259,10 +273,12 @@ func openNodes(ctx context.Context, o *listening) (cluster.Registry, error) {
 }
 
 // hosted starts roles that other listeners send: their servers listen on the host of this node, and they have no scratch directory of the sender.
-// A node that says what jobs may read and write says so for them, too.
+// A node that says what jobs may read and write says so for them, too. They find each other in the etcd of the node, below the prefix of their job, whatever the sender names: they show
+// it the password of this node.
 type hosted struct {
 	launch.Launcher
 	host     string
+	etcd     []string
 	allowed  listen.Allowed
 	insecure bool
 	cores    bool // are counted here, so that roles keep to what they were admitted with
@@ -285,6 +301,7 @@ func (h hosted) change(spec *job.RoleSpec) (*job.RoleSpec, error) {
 	}
 	spec = proto.Clone(spec).(*job.RoleSpec)
 	spec.Advertise, spec.RunDir, spec.Bounds = h.host, "", jobspec.Bounds(spec, h.cores, h.memory)
+	spec.Etcd, spec.Prefix = h.etcd, cluster.Prefix(spec.Job)
 	p := jobspec.PolicyOf(spec.Policy)
 	if bounds := h.allowed.Bounds(); bounds != nil {
 		bounds.Own, bounds.Guarded = spec.Policy.GetOwn(), spec.Policy.GetGuarded()

@@ -2,7 +2,13 @@ package credential
 
 import (
 	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
 	"errors"
 	"io"
 	"net"
@@ -92,6 +98,65 @@ func TestHandshakes(t *testing.T) {
 				t.Errorf("the server says %v, the client %v", atServer, atClient)
 			}
 		})
+	}
+}
+
+// An authority may be an intermediate of the user's own PKI: what it issues is good among its own, and for whoever trusts the root of the PKI.
+func TestAuthorityOfAPKI(t *testing.T) {
+	root := authority(t)
+	key, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{Subject: pkix.Name{CommonName: "training"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign}
+	rootTemplate, err := x509.ParseCertificate(root.certificate.Raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rootTemplate.MaxPathLen, rootTemplate.MaxPathLenZero = 1, false
+	signed, err := sign(rootTemplate, rootTemplate, root.key.Public(), root.key) // one that may have authorities below it
+	if err != nil {
+		t.Fatal(err)
+	}
+	parent, err := x509.ParseCertificate(signed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	below, err := sign(template, parent, key.Public(), root.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	encoded, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "authority.pem")
+	b := append(pem.EncodeToMemory(&pem.Block{Type: certificateBlock, Bytes: below}), pem.EncodeToMemory(&pem.Block{Type: keyBlock, Bytes: encoded})...)
+	if err := os.WriteFile(file, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a, err := OpenOrMake(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, client := issued(t, a, Name{Kind: Listener}, time.Minute), issued(t, a, Name{Kind: User, User: "u", Access: Viewer}, time.Minute)
+	if atServer, atClient := shake(server.Server(anybody), client.Client(anybody)); atServer != nil || atClient != nil {
+		t.Errorf("the server says %v, the client %v", atServer, atClient)
+	}
+	stranger := issued(t, root, Name{Kind: User, User: "u", Access: Admin}, time.Minute)
+	if atServer, atClient := shake(server.Server(anybody), stranger.Client(anybody)); atServer == nil && atClient == nil {
+		t.Error("a certificate of the root itself is taken for one of the authority")
+	}
+	roots, between := x509.NewCertPool(), x509.NewCertPool()
+	roots.AddCert(parent)
+	between.AddCert(a.certificate)
+	shown, err := server.Certificate(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := shown.Leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, DNSName: Host}); err != nil {
+		t.Errorf("who trusts the root: %v", err)
 	}
 }
 

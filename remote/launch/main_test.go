@@ -74,6 +74,11 @@ func child(behaviour string) int {
 	case "threads":
 		fmt.Println(os.Getenv("GOMAXPROCS"))
 		return 0
+	case "environment":
+		for _, variable := range os.Environ() {
+			fmt.Println(variable)
+		}
+		return 0
 	case "bounds":
 		fmt.Println(os.Getenv("GOMAXPROCS"), os.Getenv("GOMEMLIMIT"))
 		return 0

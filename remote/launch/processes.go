@@ -22,7 +22,7 @@ import (
 type Processes struct {
 	Binary string
 	Args   []string // the job and the role are appended, for people who look at the list of processes
-	Env    []string // added to this process's environment, as "NAME=value"
+	Env    []string // added to what a role gets of this process's environment, as "NAME=value"
 	Cgroup *Cgroup  // in which roles that are bounded get groups of their own; nil: they get none
 }
 
@@ -40,7 +40,7 @@ func (p Processes) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer)
 	limits := jobspec.DeadlinesOf(spec.Spec)
 	h := &process{name: nameOf(spec), member: memberOf(spec), out: newLines(log), done: make(chan struct{})}
 	h.cmd = exec.Command(p.Binary, append(slices.Clone(p.Args), spec.Job, memberOf(spec).ID())...)
-	h.cmd.Env = slices.Concat(os.Environ(), threadsOf(spec), boundsEnv(spec), p.Env)
+	h.cmd.Env = slices.Concat(environment(os.Environ()), threadsOf(spec), boundsEnv(spec), p.Env)
 	h.cmd.Stdout, h.cmd.Stderr = h.out, h.out
 	h.cmd.WaitDelay = limits.Output
 	ownGroup(h.cmd)

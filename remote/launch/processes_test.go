@@ -125,6 +125,39 @@ func TestProcessGetsItsThreads(t *testing.T) {
 	}
 }
 
+// A role gets what it needs of the environment of its listener: neither other secrets that are there, nor what says who its user is, nor what lets it write its memory when it crashes.
+func TestProcessGetsAMinimalEnvironment(t *testing.T) {
+	wants := map[string]bool{"AWS_ACCESS_KEY_ID": true, "EDL_ETCD_PASSWORD": true, "HTTPS_PROXY": true, "TMPDIR": true, "GODEBUG": true,
+		"EDL_AUTHORITY": false, "EDL_CREDENTIALS": false, "OTEL_EXPORTER_OTLP_HEADERS": false, "GITHUB_TOKEN": false, "SSH_AUTH_SOCK": false, "GOTRACEBACK": false, "LD_PRELOAD": false, "MY_AWS_KEY": false}
+	t.Setenv("TMPDIR", t.TempDir())
+	for name := range wants {
+		if os.Getenv(name) == "" {
+			t.Setenv(name, "of "+name)
+		}
+	}
+	t.Setenv("GODEBUG", "madvdontneed=1")
+	t.Setenv("LD_PRELOAD", "")
+	t.Setenv("GOTRACEBACK", "all")
+	log := newTranscript()
+	h, err := launched("environment").Start(t.Context(), trainer(0), log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	has := map[string]bool{}
+	for _, line := range log.rest() {
+		name, _, _ := strings.Cut(line, "=")
+		has[name] = true
+	}
+	for name, want := range wants {
+		if has[name] != want {
+			t.Errorf("a role has %s: %v, want %v", name, has[name], want)
+		}
+	}
+}
+
 func TestProcessDoesNotStart(t *testing.T) {
 	_, err := launch.Processes{Binary: t.TempDir() + "/none"}.Start(t.Context(), trainer(0), nil)
 	expectFault(t, err, fault.InvalidArgument, "trainer 0 of job digits")

@@ -27,7 +27,7 @@ import (
 
 // Bounds of what is waited for.
 const (
-	fetchTime = 3 * time.Minute // of the data, and of govulncheck itself
+	fetchTime = 90 * time.Second // of the data, and of govulncheck itself
 	askTime   = 10 * time.Second
 	scanTime  = 20 * time.Minute
 )
