@@ -118,7 +118,7 @@ func TestClusterOfManyTrainers(t *testing.T) {
 	}
 	t.Cleanup(launcher.Close)
 	l, err := remote.Listen(t.Context(), remote.WithAddress("127.77.0.3:0"), remote.WithLauncher(launcher), remote.WithAuthority(authority), remote.WithRolesElsewhere(),
-		remote.WithMaxRoles(n+10), remote.WithAllowedData(filepath.Dir(records)), remote.WithAllowedSave(filepath.Dir(records)))
+		remote.WithMaxRoles(2*n+20), remote.WithAllowedData(filepath.Dir(records)), remote.WithAllowedSave(filepath.Dir(records)))
 	if err != nil {
 		t.Fatal(err)
 	}
