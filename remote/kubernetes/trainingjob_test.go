@@ -154,6 +154,7 @@ func (r *operatorRig) works() (o *operatorProcess) {
 		r.operate()
 	}
 	r.Await("an operator works", func(context.Context) (bool, error) {
+		r.alive()
 		for _, o = range r.operators {
 			if !o.hasEnded() && strings.Contains(o.log.String(), "listening on") {
 				return true, nil
