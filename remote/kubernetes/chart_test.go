@@ -212,6 +212,14 @@ func TestClusterChart(t *testing.T) {
 	c.refuses(submitter, "kubectl delete tj/NAME", "submit", "-f", filepath.Join(c.dir, "whole.yaml"))
 	c.refuses([]string{"--kubernetes", "--kubeconfig", r.Kubeconfig, "--namespace", "nowhere"}, "kubectl create namespace nowhere", "submit", "-f", filepath.Join(c.dir, "whole.yaml"))
 
+	// A job that cannot make a checkpoint goes on when it is to be suspended, and who wants that is told at once.
+	c.submits(submitter, "bare", "trainers: 1\npasses: 1000000\ncheckpoint: none")
+	c.awaits(viewer, "job bare is running", "why", "bare")
+	c.refuses(submitter, "a job without checkpoints", "jobs", "suspend", "bare")
+	c.refuses(submitter, "no checkpoint, so the job is not stopped", "stop", "bare", "--save")
+	c.does(viewer, "job bare is running", "why", "bare")
+	c.does(submitter, "stopped", "stop", "bare")
+
 	// A job that fits on the nodes alone waits for another one, because the operator counts nodes. The one that runs is looked at, scaled and stopped; a member of etcd is lost meanwhile.
 	c.submits(submitter, "long", "trainers: 1:3\npasses: 1000000")
 	c.awaits(viewer, "job long is running", "why")
