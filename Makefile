@@ -10,6 +10,7 @@ KILLS    ?= 100
 HANDOVERS ?= 100
 SEED ?= 1
 PODS ?= 100
+TRAINERS ?= 20
 
 .PHONY: help build test race lint generate check fuzz sbom vulnerabilities models bench bench-peers bench-rounds compare examples chaos handover recovery dashboard kubernetes image chart packaging onnx site demo ci
 .DEFAULT_GOAL := help
@@ -81,8 +82,8 @@ recovery: ## Measure how soon jobs go on after KILLS (100) kills of each kind
 dashboard: ## Look at the pages of a listener in chromium: SCREENSHOTS=folder keeps pictures
 	go -C remote/web/browser test -count 1 -v .
 
-kubernetes: ## Build the control plane of Kubernetes, once, and train on a cluster of it; PODS=1000 starts a job of so many trainers (100)
-	folder=$$(tools/kubernetes/build) && EDL_CONTROL_PLANE=$$folder go test ./remote/kubernetes -run 'TestCluster|TestTrainingJob' -count 1 -v -timeout 30m -args -pods $(PODS)
+kubernetes: ## Build the control plane of Kubernetes, once, and train on a cluster of it; PODS=1000 starts so many trainers (100), and TRAINERS=1000 lets so many train (20)
+	folder=$$(tools/kubernetes/build) && EDL_CONTROL_PLANE=$$folder go test ./remote/kubernetes -run 'TestCluster|TestTrainingJob' -count 1 -v -timeout 30m -args -pods $(PODS) -trainers $(TRAINERS)
 
 image: ## Make the image of edl for linux/amd64 and linux/arm64 as an OCI archive in bin/, without Docker
 	@go -C tools/image run . -out ../../bin/edl-image.tar $(IMAGE)

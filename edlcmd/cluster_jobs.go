@@ -278,7 +278,7 @@ func saveResource(ctx context.Context, c *console, client *operator.Client, t *o
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(c.out, "job %s: checkpoint after %d steps, %s\n", t.Name, last.Status.Steps, *last.Status.Checkpoint)
+	_, err = fmt.Fprintf(c.out, "job %s: checkpoint after %d steps, %s\n", t.Name, last.Status.CheckpointSteps(), *last.Status.Checkpoint)
 	return err
 }
 
@@ -312,8 +312,8 @@ func resumeResource(ctx context.Context, c *console, f *resourceFlags, name stri
 		return err
 	}
 	after := "from its beginning"
-	if t.Status.Checkpoint != nil {
-		after = fmt.Sprintf("after %d steps", t.Status.Steps)
+	if steps := t.Status.CheckpointSteps(); steps > 0 {
+		after = fmt.Sprintf("after %d steps", steps)
 	}
 	_, err = fmt.Fprintf(c.out, "job %s goes on %s\n", name, after)
 	return err

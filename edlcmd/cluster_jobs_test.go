@@ -1,6 +1,7 @@
 package edlcmd
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -46,5 +47,29 @@ func TestAnswerWhyResource(t *testing.T) {
 				t.Errorf("%q is there:\n%s", c.not, got)
 			}
 		})
+	}
+}
+
+// A TrainingJob is shown with what its status says, and with its pods. What was refused is told once.
+func TestWriteResource(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	ago := metav1.NewTime(now.Add(-time.Minute))
+	percent := int32(40)
+	s := &resourceShown{resourceRow: resourceRow{Job: "digits", State: "running", Trainers: 2, Progress: &percent, Left: "20s", Loss: "0.5", Steps: 70, Records: 4480, Message: "got a job\nthat goes on"},
+		Wanted: 3, Checkpoint: "/data/ckpt@60", Refused: "got a job\nthat goes on",
+		Conditions: []metav1.Condition{{Type: operator.Running, Status: metav1.ConditionTrue, Reason: "Training", LastTransitionTime: ago}, {Type: operator.Suspended, Status: metav1.ConditionFalse, Reason: "Resumed"}},
+		Pods:       []kubernetes.RolePod{{Role: "trainer-0", Start: 1, Pod: "p0", Node: "n1", State: kubernetes.PodWaits, Words: "Unschedulable"}}}
+	var b strings.Builder
+	if err := writeResource(&b, s, now); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"job digits", "state running", "message got a job that goes on", "trainers 2 of 3", "progress 40 %", "left 20s", "steps 70", "records 4480", "loss 0.5", "checkpoint /data/ckpt@60",
+		"running for 1m0s: Training", "", "ROLE STARTS STATE NODE POD", "trainer-0 1 waits n1 p0 Unschedulable", ""}
+	var got []string
+	for _, line := range strings.Split(b.String(), "\n") {
+		got = append(got, strings.Join(strings.Fields(line), " "))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want\n%q", got, want)
 	}
 }

@@ -33,6 +33,11 @@ func showResource(ctx context.Context, c *console, f *resourceFlags, output stri
 	if err != nil {
 		return err
 	}
+	if t.Suspended() || t.Ended() { // pods that are left have ended as they should
+		for i := range pods {
+			pods[i].Words = ""
+		}
+	}
 	s := &resourceShown{resourceRow: rowOfResource(t), Wanted: t.Spec.Replicas, Checkpoint: textOf(t.Status.Checkpoint), Refused: textOf(t.Status.Refused), Conditions: t.Status.Conditions, Pods: pods}
 	if output == "json" {
 		return writeJSON(c.out, s)

@@ -239,7 +239,7 @@ steps goes on to. A job that waits in line waits until then. A job that cannot m
 		},
 	}
 	f.add(cmd)
-	cluster.add(cmd, "set spec.suspend of a TrainingJob of a Kubernetes namespace, and wait until no pod of its job is left")
+	cluster.add(cmd, "set spec.suspend of a TrainingJob of a Kubernetes namespace, and wait until no pod of its job runs")
 	return cmd
 }
 

@@ -9,11 +9,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/edl-go/edl/remote/kubernetes"
 )
 
 // etcdImage is that of the chart's values.
@@ -26,8 +29,8 @@ type release struct {
 	dir       string // of the claim; the same path in pods
 }
 
-// install renders the chart with values, and applies it. It returns when one listener is ready.
-func (r *clusterRig) install(namespace string, members int, values string) *release {
+// install renders the chart with values, and applies it. ownClaim lets the chart make the claim of the data.
+func (r *clusterRig) install(namespace string, members int, ownClaim bool, values string) *release {
 	r.Helper()
 	c := &release{r, namespace, filepath.Join(r.dir, namespace)}
 	if err := os.MkdirAll(filepath.Join(c.dir, "models"), 0o700); err != nil {
@@ -42,12 +45,16 @@ func (r *clusterRig) install(namespace string, members int, values string) *rele
 			r.Fatal(err)
 		}
 	}
-	r.claimOf(namespace, c.dir)
+	if ownClaim {
+		r.volumeOf(namespace, c.dir)
+	} else {
+		r.claimOf(namespace, c.dir)
+	}
 	for i := range members {
 		r.volume(fmt.Sprintf("%s-etcd-%d", namespace, i), filepath.Join(c.dir, fmt.Sprint("etcd-", i)), &corev1.ObjectReference{Namespace: namespace, Name: fmt.Sprint("state-edl-etcd-", i)}, corev1.ReadWriteOnce)
 	}
 	file := filepath.Join(r.dir, namespace+".yaml")
-	write(r.T, file, fmt.Appendf(nil, "image: {repository: edl, tag: test}\ndata: {path: %s}\n%s", c.dir, values))
+	write(r.T, file, fmt.Appendf(nil, "image: {repository: edl, tag: test}\ndata: {path: %s, create: %t}\n%s", c.dir, ownClaim, values))
 	rendered := exec.CommandContext(r.Context(), "go", "-C", filepath.Join("..", "..", "tools", "chart"), "run", ".", "-values", file, "-namespace", namespace)
 	rendered.Stderr = os.Stderr
 	manifests, err := rendered.Output()
@@ -138,6 +145,35 @@ func (c *release) submits(user []string, name, more string) {
 	c.does(user, name, "submit", "-f", file)
 }
 
+// rolesAreAs runs a job until its pods run, which must all be as a function says, and stops it.
+func (c *release) rolesAreAs(listener string, holds func(p *corev1.Pod) bool) {
+	c.Helper()
+	edl := func(args ...string) {
+		cmd := c.run(args...)
+		cmd.Env = append(cmd.Env, "EDL_AUTHORITY="+filepath.Join(c.dir, "edl", "authority.pem"))
+		c.command(cmd)
+	}
+	edl("submit", filepath.Join(c.dir, "program.pb"), "--data", "train="+filepath.Join(c.dir, "train-*"), "--passes", "1000000", "--name", "dressed", "--remote="+listener)
+	c.Await("the roles run", func(ctx context.Context) (bool, error) {
+		list := &corev1.PodList{}
+		err := c.Core().Get().Namespace(c.namespace).Resource("pods").Param("labelSelector", kubernetes.LabelJob+"=dressed").Do(ctx).Into(list)
+		if err != nil || len(list.Items) < 3 {
+			return false, err
+		}
+		for i := range list.Items {
+			p := &list.Items[i]
+			if p.Status.Phase != corev1.PodRunning {
+				return false, fmt.Errorf("pod %s: %+v", p.Name, p.Status)
+			}
+			if !holds(p) {
+				c.Errorf("pod %s is %+v, %+v", p.Name, p.ObjectMeta, p.Spec)
+			}
+		}
+		return true, nil
+	})
+	edl("stop", "dressed", "--listener="+listener)
+}
+
 // The chart runs as it is: with an etcd of its own over TLS, of three members or of one, as operator that counts nodes or as listener. Users of the cluster submit, list, explain, scale and stop TrainingJobs by
 // kubectl's file alone, as far as their Role lets them.
 func TestClusterChart(t *testing.T) {
@@ -151,7 +187,7 @@ func TestClusterChart(t *testing.T) {
 	r.Namespace("nobodys")
 	(&release{clusterRig: r}).refuses([]string{"--kubernetes", "--kubeconfig", r.Kubeconfig, "--namespace", "nobodys"}, "edl operator --crd | kubectl apply -f -", "jobs")
 	r.define()
-	c := r.install("team-c", 3, "listener: {trainingJobs: true, maxLoad: '0.9'}\netcd: {replicas: 3}\n")
+	c := r.install("team-c", 3, false, "listener: {trainingJobs: true, maxLoad: '0.9'}\netcd: {replicas: 3}\n")
 	c.ready("etcd", 3)
 	c.ready("listener", 1)
 	viewer, submitter := c.user("ann", "edl-viewer"), c.user("bob", "edl-submitter")
@@ -170,11 +206,19 @@ func TestClusterChart(t *testing.T) {
 	r.compare(filepath.Join(c.dir, "models", "whole"), 1)
 	c.does(viewer, "Complete for", "why", "whole")
 	c.does(viewer, "trainer-1 | ", "logs", "whole") // whose pods are gone
-	c.refuses(viewer, `got role "trainer-7", want one of coordinator-0, pserver-0, pserver-1, trainer-0, trainer-1`, "logs", "whole", "trainer-7")
+	c.refuses(viewer, `got role "trainer-7", want one of coordinator, pserver-0, pserver-1, trainer-0, trainer-1`, "logs", "whole", "trainer-7")
 	c.refuses(submitter, "got one that has ended: Complete", "jobs", "suspend", "whole")
 	c.refuses(submitter, "kubectl delete tj/whole", "stop", "whole")
 	c.refuses(submitter, "kubectl delete tj/NAME", "submit", "-f", filepath.Join(c.dir, "whole.yaml"))
 	c.refuses([]string{"--kubernetes", "--kubeconfig", r.Kubeconfig, "--namespace", "nowhere"}, "kubectl create namespace nowhere", "submit", "-f", filepath.Join(c.dir, "whole.yaml"))
+
+	// A job that cannot make a checkpoint goes on when it is to be suspended, and who wants that is told at once.
+	c.submits(submitter, "bare", "trainers: 1\npasses: 1000000\ncheckpoint: none")
+	c.awaits(viewer, "job bare is running", "why", "bare")
+	c.refuses(submitter, "a job without checkpoints", "jobs", "suspend", "bare")
+	c.refuses(submitter, "no checkpoint, so the job is not stopped", "stop", "bare", "--save")
+	c.does(viewer, "job bare is running", "why", "bare")
+	c.does(submitter, "stopped", "stop", "bare")
 
 	// A job that fits on the nodes alone waits for another one, because the operator counts nodes. The one that runs is looked at, scaled and stopped; a member of etcd is lost meanwhile.
 	c.submits(submitter, "long", "trainers: 1:3\npasses: 1000000")
@@ -228,9 +272,32 @@ func TestClusterChart(t *testing.T) {
 	}
 	r.nothingLeft(c.namespace)
 
-	// A listener with an etcd of one member.
-	d := r.install("team-d", 1, "listener: {replicas: 1}\n")
+	// A listener with an etcd of one member, a claim of the chart, and what its values give to the pods of roles.
+	class := []byte(`{"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "training"}, "value": 1000}`)
+	if err := r.Core().Post().AbsPath("/apis/scheduling.k8s.io/v1/priorityclasses").SetHeader("Content-Type", "application/json").Body(class).Do(t.Context()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	d := r.install("team-d", 1, true, `listener: {replicas: 1}
+roles:
+  serviceAccount: edl
+  priorityClass: training
+  nodeSelector: {kubernetes.io/hostname: node-2}
+  tolerations: [{key: spot, operator: Exists}]
+  affinity: {nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, preference: {matchExpressions: [{key: disk, operator: Exists}]}}]}}
+  annotations: {team: vision}
+  env: [{name: COST, value: "5"}]
+  envFrom: [{secretRef: {name: bucket, optional: true}}]
+  volumes: [{name: more, emptyDir: {}}]
+  volumeMounts: [{name: more, mountPath: /mnt/more}]
+`)
 	pod := d.ready("listener", 1)
+	d.rolesAreAs(pod.Status.PodIP+":7164", func(p *corev1.Pod) bool {
+		c := p.Spec.Containers[0]
+		return p.Spec.ServiceAccountName == "edl" && !*p.Spec.AutomountServiceAccountToken && p.Spec.PriorityClassName == "training" && *p.Spec.Priority == 1000 && p.Spec.NodeName == "node-2" &&
+			slices.ContainsFunc(p.Spec.Tolerations, func(t corev1.Toleration) bool { return t.Key == "spot" }) && p.Spec.Affinity.NodeAffinity != nil && p.Annotations["team"] == "vision" &&
+			slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == "COST" && e.Value == "5" }) && c.EnvFrom[0].SecretRef.Name == "bucket" &&
+			slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == "more" && m.MountPath == "/mnt/more" })
+	})
 	save := filepath.Join(d.dir, "models", "deployed")
 	cmd := r.run("run", filepath.Join(d.dir, "program.pb"), "--data", "train="+filepath.Join(d.dir, "train-*"), "--save", save, "--remote="+pod.Status.PodIP+":7164", "--trainers", "2", "--pservers", "2")
 	cmd.Env = append(cmd.Env, "EDL_AUTHORITY="+filepath.Join(d.dir, "edl", "authority.pem"))

@@ -82,14 +82,20 @@ func (r *clusterRig) claim(namespace string) {
 // claimOf makes a namespace with a claim of a folder.
 func (r *clusterRig) claimOf(namespace, dir string) {
 	r.Helper()
-	r.Namespace(namespace)
 	none := ""
 	size := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
-	r.volume(namespace, dir, &corev1.ObjectReference{Namespace: namespace, Name: "data"}, corev1.ReadWriteMany)
+	r.volumeOf(namespace, dir)
 	claim := corev1.PersistentVolumeClaimSpec{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}, StorageClassName: &none, VolumeName: namespace, Resources: corev1.VolumeResourceRequirements{Requests: size}}
 	if err := r.Core().Post().Namespace(namespace).Resource("persistentvolumeclaims").Body(&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data"}, Spec: claim}).Do(r.Context()).Error(); err != nil {
 		r.Fatal(err)
 	}
+}
+
+// volumeOf makes a namespace, and a volume of a folder for a claim there that somebody else makes.
+func (r *clusterRig) volumeOf(namespace, dir string) {
+	r.Helper()
+	r.Namespace(namespace)
+	r.volume(namespace, dir, &corev1.ObjectReference{Namespace: namespace, Name: "data"}, corev1.ReadWriteMany)
 }
 
 // volume makes a volume of a folder, for a claim.

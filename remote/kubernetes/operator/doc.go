@@ -12,5 +12,5 @@
 // Client is for users of TrainingJobs, who speak to the API server alone.
 //
 // Files in reading order: resource.go has the types, crd.go the definition for the API server, conditions.go and decide.go what to do, operator.go the loop around it, and api.go the
-// calls of the API server. submit.go makes a TrainingJob of a job file, and client.go lists, scales and stops them.
+// calls of the API server. logs.go keeps what pods have written that are gone. submit.go makes a TrainingJob of a job file, and client.go lists, scales, suspends and stops them.
 package operator

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"maps"
+	"strconv"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -156,6 +157,15 @@ type Status struct {
 	StartTime          *metav1.Time       `json:"startTime"`  // when the listener has taken the job
 	CompletionTime     *metav1.Time       `json:"completionTime"`
 	UpdateTime         *metav1.Time       `json:"updateTime"` // of this status
+}
+
+// CheckpointSteps is how many steps the last checkpoint has; 0: there is none.
+func (s *Status) CheckpointSteps() int64 {
+	if s.Checkpoint == nil {
+		return 0
+	}
+	steps, _ := strconv.ParseInt((*s.Checkpoint)[strings.LastIndexByte(*s.Checkpoint, '@')+1:], 10, 64) // as jobOf writes it
+	return steps
 }
 
 // A Wait says what a role of a job waits for, as edl why does.
