@@ -124,14 +124,16 @@ func (s *Shapes) checkTensors() error {
 	if !s.def.Class.computes() {
 		return nil
 	}
-	for _, slot := range s.def.Inputs {
+	for i := range s.def.Inputs {
+		slot := &s.def.Inputs[i]
+		metas := s.in[slot.Name]
 		for i, name := range s.op.Inputs[slot.Name] {
-			m := s.in[slot.Name][i]
+			m := &metas[i]
 			if name == program.Empty {
 				continue
 			}
 			wrong := func(kind fault.Kind, fields ...fault.Field) error {
-				return fault.E(kind, append(fields, fault.On(s.op), fault.Var(name), fault.Gotf("%s %v", slot.Name, m))...)
+				return fault.E(kind, append(fields, fault.On(s.op), fault.Var(name), fault.Gotf("%s %v", slot.Name, *m))...)
 			}
 			switch {
 			case m.Kind == program.SelectedRows && !slot.Rows && slot.Stored:
@@ -160,9 +162,11 @@ func (s *Shapes) checkInferred() error {
 	if !s.def.Class.computes() {
 		return nil
 	}
-	for _, slot := range s.def.Outputs {
+	for i := range s.def.Outputs {
+		slot := &s.def.Outputs[i]
+		metas := s.out[slot.Name]
 		for i, name := range s.op.Outputs[slot.Name] {
-			m := s.out[slot.Name][i]
+			m := &metas[i]
 			if name == program.Empty {
 				continue
 			}

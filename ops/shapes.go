@@ -286,17 +286,30 @@ func Infer(op *program.Op, input func(name string) (Meta, bool)) (*Shapes, error
 // InferAgain is Infer of the same op for other inputs, which a Shapes of it has seen before. input returns the type of an input variable, which is one that Infer
 // has asked for.
 func InferAgain(s *Shapes, op *program.Op, input func(name string) Meta) error {
+	for slot, names := range op.Inputs {
+		metas := s.in[slot]
+		for i, name := range names {
+			if name != program.Empty {
+				metas[i] = input(name)
+			}
+		}
+	}
+	return s.again(op)
+}
+
+// InferSlots is InferAgain with the types of all variables of a slot, in their order; those of program.Empty do not count.
+func InferSlots(s *Shapes, op *program.Op, inputs func(slot string) []Meta) error {
+	for slot, metas := range s.in {
+		copy(metas, inputs(slot))
+	}
+	return s.again(op)
+}
+
+func (s *Shapes) again(op *program.Op) error {
 	if s.op != op {
 		s.op, s.kept = op, nil // tensors gave attributes
 	}
 	s.undecided = s.undecided[:0]
-	for slot, names := range op.Inputs {
-		for i, name := range names {
-			if name != program.Empty {
-				s.in[slot][i] = input(name)
-			}
-		}
-	}
 	for _, metas := range s.out {
 		clear(metas)
 	}

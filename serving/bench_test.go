@@ -10,28 +10,33 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
+// A predicted is a model of docs/performance.md.
+type predicted struct {
+	name   string
+	build  func() (*layers.Model, layers.Variable)
+	inputs func(rows int64) map[string]*tensor.Tensor
+}
+
+var predictedModels = []predicted{
+	{"mlp", mlp, func(rows int64) map[string]*tensor.Tensor {
+		return map[string]*tensor.Tensor{"x": random(1, rows, 784)}
+	}},
+	{"deepfm", deepFM, func(rows int64) map[string]*tensor.Tensor {
+		ids, _ := tensor.New(tensor.Int64, rows, 26, 1)
+		r := rand.New(rand.NewPCG(1, 1))
+		for i := range ids.Int64s() {
+			ids.Int64s()[i] = r.Int64N(260000)
+		}
+		return map[string]*tensor.Tensor{"ids": ids, "dense": random(1, rows, 13)}
+	}},
+	{"resnet32", resNet32, func(rows int64) map[string]*tensor.Tensor {
+		return map[string]*tensor.Tensor{"x": random(1, rows, 3, 32, 32)}
+	}},
+}
+
 // BenchmarkPredict measures the models of docs/performance.md with one worker.
 func BenchmarkPredict(b *testing.B) {
-	for _, c := range []struct {
-		name   string
-		build  func() (*layers.Model, layers.Variable)
-		inputs func(rows int64) map[string]*tensor.Tensor
-	}{
-		{"mlp", mlp, func(rows int64) map[string]*tensor.Tensor {
-			return map[string]*tensor.Tensor{"x": random(1, rows, 784)}
-		}},
-		{"deepfm", deepFM, func(rows int64) map[string]*tensor.Tensor {
-			ids, _ := tensor.New(tensor.Int64, rows, 26, 1)
-			r := rand.New(rand.NewPCG(1, 1))
-			for i := range ids.Int64s() {
-				ids.Int64s()[i] = r.Int64N(260000)
-			}
-			return map[string]*tensor.Tensor{"ids": ids, "dense": random(1, rows, 13)}
-		}},
-		{"resnet32", resNet32, func(rows int64) map[string]*tensor.Tensor {
-			return map[string]*tensor.Tensor{"x": random(1, rows, 3, 32, 32)}
-		}},
-	} {
+	for _, c := range predictedModels {
 		dir := b.TempDir()
 		m, output := c.build()
 		exported(b, dir, m, output)

@@ -17,6 +17,16 @@ import (
 // exported writes a model with its initial values to dir, and returns its inference program.
 func exported(t testing.TB, dir string, m *layers.Model, outputs ...layers.Variable) *program.Program {
 	t.Helper()
+	p, value := initialized(t, m, outputs...)
+	if _, err := export.Write(dir, p, export.Fluid, value); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// initialized returns a program for inference, and the initial values of its parameters.
+func initialized(t testing.TB, m *layers.Model, outputs ...layers.Variable) (*program.Program, func(name string) (*tensor.Tensor, error)) {
+	t.Helper()
 	whole, err := m.Program()
 	if err != nil {
 		t.Fatal(err)
@@ -26,20 +36,16 @@ func exported(t testing.TB, dir string, m *layers.Model, outputs ...layers.Varia
 		t.Fatal(err)
 	}
 	exe := executor.New()
-	defer exe.Close()
+	t.Cleanup(func() { exe.Close() })
 	if err := exe.Startup(t.Context(), whole); err != nil {
 		t.Fatal(err)
 	}
-	_, err = export.Write(dir, p, export.Fluid, func(name string) (*tensor.Tensor, error) {
+	return p, func(name string) (*tensor.Tensor, error) {
 		if v, ok := exe.Scope().Find(name); ok {
 			return v, nil
 		}
 		return nil, fault.E(fault.NotFound, fault.Var(name))
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
-	return p
 }
 
 // digits is a network for images with what has a form for inference.

@@ -140,20 +140,22 @@ func TestWinogradLevels(t *testing.T) {
 	lines := map[string]winogradLine{"input": winogradInput, "output": winogradOutput, "outputGrad": winogradOutputGrad, "filter": winogradFilter,
 		"filterGrad": winogradFilterGrad}
 	for name, l := range lines {
-		t.Run(name, func(t *testing.T) {
-			const tiles, width = 3, 24
-			in := noise[float32](7, 4*4*tiles*width+100)
-			run := func(level simd.Level) []float32 {
-				defer simd.Use(level)()
-				out := make([]float32, 16*tiles*width)
-				transform(l, out, in, [3]int{l.rows * tiles * width, tiles * width, width}, [3]int{4*tiles*width + 5, tiles*width + 3, width}, tiles, width)
-				return out
-			}
-			want := run(simd.None)
-			for level := simd.AVX2; level <= simd.Available(); level++ {
-				sameBits(t, run(level), want)
-			}
-		})
+		for _, width := range []int{24, 32} { // an odd and an even number of vectors
+			t.Run(fmt.Sprint(name, width), func(t *testing.T) {
+				const tiles = 3
+				in := noise[float32](7, 4*4*tiles*width+100)
+				run := func(level simd.Level) []float32 {
+					defer simd.Use(level)()
+					out := make([]float32, 16*tiles*width)
+					transform(l, out, in, [3]int{l.rows * tiles * width, tiles * width, width}, [3]int{4*tiles*width + 5, tiles*width + 3, width}, tiles, width)
+					return out
+				}
+				want := run(simd.None)
+				for level := simd.AVX2; level <= simd.Available(); level++ {
+					sameBits(t, run(level), want)
+				}
+			})
+		}
 	}
 	if simd.Available() != simd.AVX512 {
 		return

@@ -130,22 +130,22 @@ func inferGradient(s *ops.Shapes, f ops.Def, g Gradient) error {
 		return slot
 	}
 	kept, again := ops.Kept(s).(*forwardShapes)
-	if !again {
-		kept = &forwardShapes{op: forwardOf(s, f, source), metas: map[string]ops.Meta{}}
-	}
-	forward := kept.op
-	for slot, names := range forward.Inputs {
-		for i, name := range names {
-			if name != program.Empty {
-				kept.metas[name] = s.Ins(source(slot))[i]
-			}
-		}
-	}
 	var err error
 	if again {
-		err = ops.InferAgain(kept.shapes, forward, func(name string) ops.Meta { return kept.metas[name] })
-	} else if kept.shapes, err = ops.Infer(forward, func(name string) (ops.Meta, bool) { m, ok := kept.metas[name]; return m, ok }); err == nil {
-		ops.Keep(s, kept)
+		err = ops.InferSlots(kept.shapes, kept.op, func(slot string) []ops.Meta { return s.Ins(source(slot)) })
+	} else {
+		kept = &forwardShapes{op: forwardOf(s, f, source)}
+		metas := map[string]ops.Meta{}
+		for slot, names := range kept.op.Inputs {
+			for i, name := range names {
+				if name != program.Empty {
+					metas[name] = s.Ins(source(slot))[i]
+				}
+			}
+		}
+		if kept.shapes, err = ops.Infer(kept.op, func(name string) (ops.Meta, bool) { m, ok := metas[name]; return m, ok }); err == nil {
+			ops.Keep(s, kept)
+		}
 	}
 	if err != nil {
 		return ofGradient(s, err)
@@ -160,7 +160,7 @@ func inferGradient(s *ops.Shapes, f ops.Def, g Gradient) error {
 	}
 	for _, wrt := range g.Wrt {
 		for i, m := range inferred.Ins(wrt) {
-			if forward.Inputs[wrt][i] != program.Empty {
+			if kept.op.Inputs[wrt][i] != program.Empty {
 				s.SetAt(program.GradName(wrt), i, m)
 			}
 		}
@@ -171,7 +171,6 @@ func inferGradient(s *ops.Shapes, f ops.Def, g Gradient) error {
 // A forwardShapes is the inference of F, for the next one of F_grad.
 type forwardShapes struct {
 	op     *program.Op
-	metas  map[string]ops.Meta // of its inputs
 	shapes *ops.Shapes
 }
 

@@ -47,8 +47,8 @@ func paceOf(variables *variables, nodes []node) (pace pace, nanos float64) {
 	default:
 		pace = cachedPace
 	}
-	for _, n := range nodes {
-		nanos += pace.nanoseconds(n.cost)
+	for i := range nodes {
+		nanos += pace.nanoseconds(nodes[i].cost)
 	}
 	return pace, nanos
 }

@@ -104,9 +104,11 @@ func (m *making) resize(feeds map[string]ops.Meta) bool {
 // suits reports whether the work is still of the kind that the plan was made for, and fits into memory.
 func (m *making) suits() bool {
 	sc, in := m.scheduler, m.in
-	_, nanos := paceOf(in.variables, in.nodes)
-	if border := smallestPlan * float64(sc.grain); in.Workers > 1 && (sc.workers > 1 && nanos < border/2 || sc.workers == 1 && nanos > 2*border) {
-		return false
+	if in.Workers > 1 {
+		_, nanos := paceOf(in.variables, in.nodes)
+		if border := smallestPlan * float64(sc.grain); sc.workers > 1 && nanos < border/2 || sc.workers == 1 && nanos > 2*border {
+			return false
+		}
 	}
 	if in.Memory <= 0 {
 		return true

@@ -15,6 +15,7 @@ import (
 // An asmFile is one file of assembly under construction.
 type asmFile struct {
 	*build.Context
+	wide      bool // vector, and what uses it, takes 512 bits
 	labels    int
 	constants map[string]operand.Mem
 }
@@ -35,6 +36,14 @@ func (u *asmFile) assembly() ([]byte, error) {
 		return nil, err
 	}
 	return printer.NewGoAsm(printer.Config{Name: "go generate ./ops/kernel"}).Print(file)
+}
+
+// vector returns a register of 256 bits, or of 512 in a wide function.
+func (u *asmFile) vector() reg.VecVirtual {
+	if u.wide {
+		return u.ZMM()
+	}
+	return u.YMM()
 }
 
 // function starts a leaf function without a frame.

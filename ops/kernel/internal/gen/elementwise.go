@@ -62,13 +62,13 @@ func pure(compute func(u *asmFile, in, scalars vectors) vectors) func(u *asmFile
 }
 
 func (u *asmFile) add(x, y reg.VecVirtual) reg.VecVirtual {
-	out := u.YMM()
+	out := u.vector()
 	u.VADDPS(y, x, out)
 	return out
 }
 
 func (u *asmFile) sub(x, y reg.VecVirtual) reg.VecVirtual {
-	out := u.YMM()
+	out := u.vector()
 	u.VSUBPS(y, x, out)
 	return out
 }

@@ -9,7 +9,7 @@ import (
 // subtract and halve, so portable Go gives the same bits.
 func winograd(u *asmFile) {
 	for _, s := range []sandwich{
-		{name: "winogradInput", doc: "4 x 4 to 4 x 4", rows: 4, columns: 4, passes: [][]int{{0, 1}, {2, 3}},
+		{name: "winogradInput", doc: "4 x 4 to 4 x 4", rows: 4, columns: 4, passes: [][]int{{0, 1}, {2, 3}}, wide: [][]int{{0, 1, 2, 3}},
 			line: func(u *asmFile, x element1, i int) reg.VecVirtual {
 				switch i {
 				case 0:
@@ -21,14 +21,14 @@ func winograd(u *asmFile) {
 				}
 				return u.sub(x(3), x(1))
 			}},
-		{name: "winogradOutput", doc: "4 x 4 to 2 x 2", rows: 2, columns: 4, passes: [][]int{{0, 1}},
+		{name: "winogradOutput", doc: "4 x 4 to 2 x 2", rows: 2, columns: 4, passes: [][]int{{0, 1}}, wide: [][]int{{0, 1}},
 			line: func(u *asmFile, x element1, i int) reg.VecVirtual {
 				if i == 0 {
 					return u.add(u.add(x(0), x(1)), x(2))
 				}
 				return u.add(u.sub(x(1), x(2)), x(3))
 			}},
-		{name: "winogradOutputGrad", doc: "2 x 2 to 4 x 4", rows: 4, columns: 2, passes: [][]int{{0, 1, 2, 3}},
+		{name: "winogradOutputGrad", doc: "2 x 2 to 4 x 4", rows: 4, columns: 2, passes: [][]int{{0, 1, 2, 3}}, wide: [][]int{{0, 1, 2, 3}},
 			line: func(u *asmFile, x element1, i int) reg.VecVirtual {
 				switch i {
 				case 0:
@@ -64,6 +64,11 @@ func winograd(u *asmFile) {
 			}},
 	} {
 		s.emit(u)
+		if s.wide != nil {
+			u.wide, s.name, s.passes = true, s.name+"Wide", s.wide
+			s.emit(u)
+			u.wide = false
+		}
 	}
 }
 
@@ -81,6 +86,7 @@ type sandwich struct {
 	name, doc     string
 	rows, columns int
 	passes        [][]int // columns of the result that are computed together, so that registers suffice
+	wide          [][]int // the same with AVX-512, which has twice as many; nil: filters, which are few, do without
 	line          func(u *asmFile, x element1, i int) reg.VecVirtual
 }
 
@@ -112,7 +118,7 @@ func (s sandwich) emit(u *asmFile) {
 			loaded := map[int]reg.VecVirtual{}
 			x := func(i int) reg.VecVirtual {
 				if loaded[i] == nil {
-					loaded[i] = u.YMM()
+					loaded[i] = u.vector()
 					u.VMOVUPS(stepped(from, inColumn, inColumn3, i, 0), loaded[i])
 				}
 				return loaded[i]
@@ -138,8 +144,12 @@ func (s sandwich) emit(u *asmFile) {
 			}
 		}
 	}
-	u.ADDQ(operand.U8(4*lanes), in)
-	u.ADDQ(operand.U8(4*lanes), out)
+	bytesShift := uint8(5) // of a vector
+	if u.wide {
+		bytesShift = 6
+	}
+	u.ADDQ(operand.U8(1<<bytesShift), in)
+	u.ADDQ(operand.U8(1<<bytesShift), out)
 	u.DECQ(vectors)
 	u.JNZ(jump(eachVector))
 	for _, p := range []struct {
@@ -148,7 +158,7 @@ func (s sandwich) emit(u *asmFile) {
 	}{{in, "inTile"}, {out, "outTile"}} {
 		u.Load(u.Param("vectors"), shift)
 		u.NEGQ(shift)
-		u.SHLQ(operand.U8(5), shift)
+		u.SHLQ(operand.U8(bytesShift), shift)
 		u.ADDQ(shift, p.pointer)
 		u.Load(u.Param(p.step), shift)
 		u.LEAQ(operand.Mem{Base: p.pointer, Index: shift, Scale: 4}, p.pointer)

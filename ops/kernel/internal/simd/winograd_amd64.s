@@ -131,6 +131,119 @@ vector2:
 	VZEROUPPER
 	RET
 
+// func winogradInputWide(out []float32, in []float32, outRow int, outColumn int, outTile int, inRow int, inColumn int, inTile int, tiles int, vectors int)
+// Requires: AVX, AVX512F
+TEXT ·winogradInputWide(SB), NOSPLIT, $0-112
+	MOVQ out_base+0(FP), AX
+	MOVQ in_base+24(FP), CX
+	MOVQ outRow+48(FP), DX
+	SHLQ $0x02, DX
+	MOVQ outColumn+56(FP), BX
+	SHLQ $0x02, BX
+	MOVQ inRow+72(FP), SI
+	SHLQ $0x02, SI
+	MOVQ inColumn+80(FP), DI
+	SHLQ $0x02, DI
+	LEAQ (DX)(DX*2), R8
+	LEAQ (DI)(DI*2), R9
+
+tile3:
+	MOVQ vectors+104(FP), R10
+
+vector4:
+	MOVQ    CX, R11
+	VMOVUPS (R11), Z0
+	VMOVUPS (R11)(DI*2), Z1
+	VSUBPS  Z1, Z0, Z0
+	VMOVUPS (R11)(DI*1), Z2
+	VADDPS  Z1, Z2, Z3
+	VSUBPS  Z2, Z1, Z1
+	VMOVUPS (R11)(R9*1), Z4
+	VSUBPS  Z2, Z4, Z2
+	ADDQ    SI, R11
+	VMOVUPS (R11), Z4
+	VMOVUPS (R11)(DI*2), Z5
+	VSUBPS  Z5, Z4, Z4
+	VMOVUPS (R11)(DI*1), Z6
+	VADDPS  Z5, Z6, Z7
+	VSUBPS  Z6, Z5, Z5
+	VMOVUPS (R11)(R9*1), Z8
+	VSUBPS  Z6, Z8, Z6
+	ADDQ    SI, R11
+	VMOVUPS (R11), Z8
+	VMOVUPS (R11)(DI*2), Z9
+	VSUBPS  Z9, Z8, Z8
+	VMOVUPS (R11)(DI*1), Z10
+	VADDPS  Z9, Z10, Z11
+	VSUBPS  Z10, Z9, Z9
+	VMOVUPS (R11)(R9*1), Z12
+	VSUBPS  Z10, Z12, Z10
+	ADDQ    SI, R11
+	VMOVUPS (R11), Z12
+	VMOVUPS (R11)(DI*2), Z13
+	VSUBPS  Z13, Z12, Z12
+	VMOVUPS (R11)(DI*1), Z14
+	VADDPS  Z13, Z14, Z15
+	VSUBPS  Z14, Z13, Z13
+	VMOVUPS (R11)(R9*1), Z16
+	VSUBPS  Z14, Z16, Z14
+	MOVQ    AX, R11
+	VSUBPS  Z8, Z0, Z0
+	VMOVUPS Z0, (R11)
+	VADDPS  Z8, Z4, Z0
+	VMOVUPS Z0, (R11)(DX*1)
+	VSUBPS  Z4, Z8, Z0
+	VMOVUPS Z0, (R11)(DX*2)
+	VSUBPS  Z4, Z12, Z0
+	VMOVUPS Z0, (R11)(R8*1)
+	ADDQ    BX, R11
+	VSUBPS  Z11, Z3, Z0
+	VMOVUPS Z0, (R11)
+	VADDPS  Z11, Z7, Z0
+	VMOVUPS Z0, (R11)(DX*1)
+	VSUBPS  Z7, Z11, Z0
+	VMOVUPS Z0, (R11)(DX*2)
+	VSUBPS  Z7, Z15, Z0
+	VMOVUPS Z0, (R11)(R8*1)
+	ADDQ    BX, R11
+	VSUBPS  Z9, Z1, Z0
+	VMOVUPS Z0, (R11)
+	VADDPS  Z9, Z5, Z0
+	VMOVUPS Z0, (R11)(DX*1)
+	VSUBPS  Z5, Z9, Z0
+	VMOVUPS Z0, (R11)(DX*2)
+	VSUBPS  Z5, Z13, Z0
+	VMOVUPS Z0, (R11)(R8*1)
+	ADDQ    BX, R11
+	VSUBPS  Z10, Z2, Z0
+	VMOVUPS Z0, (R11)
+	VADDPS  Z10, Z6, Z0
+	VMOVUPS Z0, (R11)(DX*1)
+	VSUBPS  Z6, Z10, Z0
+	VMOVUPS Z0, (R11)(DX*2)
+	VSUBPS  Z6, Z14, Z0
+	VMOVUPS Z0, (R11)(R8*1)
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, AX
+	DECQ    R10
+	JNZ     vector4
+	MOVQ    vectors+104(FP), R10
+	NEGQ    R10
+	SHLQ    $0x06, R10
+	ADDQ    R10, CX
+	MOVQ    inTile+88(FP), R10
+	LEAQ    (CX)(R10*4), CX
+	MOVQ    vectors+104(FP), R10
+	NEGQ    R10
+	SHLQ    $0x06, R10
+	ADDQ    R10, AX
+	MOVQ    outTile+64(FP), R10
+	LEAQ    (AX)(R10*4), AX
+	DECQ    tiles+96(FP)
+	JNZ     tile3
+	VZEROUPPER
+	RET
+
 // func winogradOutput(out []float32, in []float32, outRow int, outColumn int, outTile int, inRow int, inColumn int, inTile int, tiles int, vectors int)
 // Requires: AVX
 TEXT ·winogradOutput(SB), NOSPLIT, $0-112
@@ -147,10 +260,10 @@ TEXT ·winogradOutput(SB), NOSPLIT, $0-112
 	LEAQ (DX)(DX*2), R8
 	LEAQ (DI)(DI*2), R8
 
-tile3:
+tile5:
 	MOVQ vectors+104(FP), R9
 
-vector4:
+vector6:
 	MOVQ    CX, R10
 	VMOVUPS (R10), Y0
 	VMOVUPS (R10)(DI*1), Y1
@@ -204,7 +317,7 @@ vector4:
 	ADDQ    $0x20, CX
 	ADDQ    $0x20, AX
 	DECQ    R9
-	JNZ     vector4
+	JNZ     vector6
 	MOVQ    vectors+104(FP), R9
 	NEGQ    R9
 	SHLQ    $0x05, R9
@@ -218,7 +331,98 @@ vector4:
 	MOVQ    outTile+64(FP), R9
 	LEAQ    (AX)(R9*4), AX
 	DECQ    tiles+96(FP)
-	JNZ     tile3
+	JNZ     tile5
+	VZEROUPPER
+	RET
+
+// func winogradOutputWide(out []float32, in []float32, outRow int, outColumn int, outTile int, inRow int, inColumn int, inTile int, tiles int, vectors int)
+// Requires: AVX, AVX512F
+TEXT ·winogradOutputWide(SB), NOSPLIT, $0-112
+	MOVQ out_base+0(FP), AX
+	MOVQ in_base+24(FP), CX
+	MOVQ outRow+48(FP), DX
+	SHLQ $0x02, DX
+	MOVQ outColumn+56(FP), BX
+	SHLQ $0x02, BX
+	MOVQ inRow+72(FP), SI
+	SHLQ $0x02, SI
+	MOVQ inColumn+80(FP), DI
+	SHLQ $0x02, DI
+	LEAQ (DX)(DX*2), R8
+	LEAQ (DI)(DI*2), R8
+
+tile7:
+	MOVQ vectors+104(FP), R9
+
+vector8:
+	MOVQ    CX, R10
+	VMOVUPS (R10), Z0
+	VMOVUPS (R10)(DI*1), Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS (R10)(DI*2), Z2
+	VADDPS  Z2, Z0, Z0
+	VSUBPS  Z2, Z1, Z1
+	VMOVUPS (R10)(R8*1), Z2
+	VADDPS  Z2, Z1, Z1
+	ADDQ    SI, R10
+	VMOVUPS (R10), Z2
+	VMOVUPS (R10)(DI*1), Z3
+	VADDPS  Z3, Z2, Z2
+	VMOVUPS (R10)(DI*2), Z4
+	VADDPS  Z4, Z2, Z2
+	VSUBPS  Z4, Z3, Z3
+	VMOVUPS (R10)(R8*1), Z4
+	VADDPS  Z4, Z3, Z3
+	ADDQ    SI, R10
+	VMOVUPS (R10), Z4
+	VMOVUPS (R10)(DI*1), Z5
+	VADDPS  Z5, Z4, Z4
+	VMOVUPS (R10)(DI*2), Z6
+	VADDPS  Z6, Z4, Z4
+	VSUBPS  Z6, Z5, Z5
+	VMOVUPS (R10)(R8*1), Z6
+	VADDPS  Z6, Z5, Z5
+	ADDQ    SI, R10
+	VMOVUPS (R10), Z6
+	VMOVUPS (R10)(DI*1), Z7
+	VADDPS  Z7, Z6, Z6
+	VMOVUPS (R10)(DI*2), Z8
+	VADDPS  Z8, Z6, Z6
+	VSUBPS  Z8, Z7, Z7
+	VMOVUPS (R10)(R8*1), Z8
+	VADDPS  Z8, Z7, Z7
+	MOVQ    AX, R10
+	VADDPS  Z2, Z0, Z0
+	VADDPS  Z4, Z0, Z0
+	VMOVUPS Z0, (R10)
+	VSUBPS  Z4, Z2, Z0
+	VADDPS  Z6, Z0, Z0
+	VMOVUPS Z0, (R10)(DX*1)
+	ADDQ    BX, R10
+	VADDPS  Z3, Z1, Z0
+	VADDPS  Z5, Z0, Z0
+	VMOVUPS Z0, (R10)
+	VSUBPS  Z5, Z3, Z0
+	VADDPS  Z7, Z0, Z0
+	VMOVUPS Z0, (R10)(DX*1)
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, AX
+	DECQ    R9
+	JNZ     vector8
+	MOVQ    vectors+104(FP), R9
+	NEGQ    R9
+	SHLQ    $0x06, R9
+	ADDQ    R9, CX
+	MOVQ    inTile+88(FP), R9
+	LEAQ    (CX)(R9*4), CX
+	MOVQ    vectors+104(FP), R9
+	NEGQ    R9
+	SHLQ    $0x06, R9
+	ADDQ    R9, AX
+	MOVQ    outTile+64(FP), R9
+	LEAQ    (AX)(R9*4), AX
+	DECQ    tiles+96(FP)
+	JNZ     tile7
 	VZEROUPPER
 	RET
 
@@ -238,10 +442,10 @@ TEXT ·winogradOutputGrad(SB), NOSPLIT, $0-112
 	LEAQ (DX)(DX*2), R8
 	LEAQ (DI)(DI*2), R9
 
-tile5:
+tile9:
 	MOVQ vectors+104(FP), R9
 
-vector6:
+vector10:
 	MOVQ    CX, R10
 	VMOVUPS (R10), Y0
 	VMOVUPS (R10)(DI*1), Y1
@@ -283,7 +487,7 @@ vector6:
 	ADDQ    $0x20, CX
 	ADDQ    $0x20, AX
 	DECQ    R9
-	JNZ     vector6
+	JNZ     vector10
 	MOVQ    vectors+104(FP), R9
 	NEGQ    R9
 	SHLQ    $0x05, R9
@@ -297,7 +501,86 @@ vector6:
 	MOVQ    outTile+64(FP), R9
 	LEAQ    (AX)(R9*4), AX
 	DECQ    tiles+96(FP)
-	JNZ     tile5
+	JNZ     tile9
+	VZEROUPPER
+	RET
+
+// func winogradOutputGradWide(out []float32, in []float32, outRow int, outColumn int, outTile int, inRow int, inColumn int, inTile int, tiles int, vectors int)
+// Requires: AVX, AVX512F
+TEXT ·winogradOutputGradWide(SB), NOSPLIT, $0-112
+	MOVQ out_base+0(FP), AX
+	MOVQ in_base+24(FP), CX
+	MOVQ outRow+48(FP), DX
+	SHLQ $0x02, DX
+	MOVQ outColumn+56(FP), BX
+	SHLQ $0x02, BX
+	MOVQ inRow+72(FP), SI
+	SHLQ $0x02, SI
+	MOVQ inColumn+80(FP), DI
+	SHLQ $0x02, DI
+	LEAQ (DX)(DX*2), R8
+	LEAQ (DI)(DI*2), R9
+
+tile11:
+	MOVQ vectors+104(FP), R9
+
+vector12:
+	MOVQ    CX, R10
+	VMOVUPS (R10), Z0
+	VMOVUPS (R10)(DI*1), Z1
+	VADDPS  Z1, Z0, Z2
+	VSUBPS  Z1, Z0, Z3
+	ADDQ    SI, R10
+	VMOVUPS (R10), Z4
+	VMOVUPS (R10)(DI*1), Z5
+	VADDPS  Z5, Z4, Z6
+	VSUBPS  Z5, Z4, Z7
+	MOVQ    AX, R10
+	VMOVUPS Z0, (R10)
+	VADDPS  Z4, Z0, Z8
+	VMOVUPS Z8, (R10)(DX*1)
+	VSUBPS  Z4, Z0, Z0
+	VMOVUPS Z0, (R10)(DX*2)
+	VMOVUPS Z4, (R10)(R8*1)
+	ADDQ    BX, R10
+	VMOVUPS Z2, (R10)
+	VADDPS  Z6, Z2, Z0
+	VMOVUPS Z0, (R10)(DX*1)
+	VSUBPS  Z6, Z2, Z0
+	VMOVUPS Z0, (R10)(DX*2)
+	VMOVUPS Z6, (R10)(R8*1)
+	ADDQ    BX, R10
+	VMOVUPS Z3, (R10)
+	VADDPS  Z7, Z3, Z0
+	VMOVUPS Z0, (R10)(DX*1)
+	VSUBPS  Z7, Z3, Z0
+	VMOVUPS Z0, (R10)(DX*2)
+	VMOVUPS Z7, (R10)(R8*1)
+	ADDQ    BX, R10
+	VMOVUPS Z1, (R10)
+	VADDPS  Z5, Z1, Z0
+	VMOVUPS Z0, (R10)(DX*1)
+	VSUBPS  Z5, Z1, Z0
+	VMOVUPS Z0, (R10)(DX*2)
+	VMOVUPS Z5, (R10)(R8*1)
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, AX
+	DECQ    R9
+	JNZ     vector12
+	MOVQ    vectors+104(FP), R9
+	NEGQ    R9
+	SHLQ    $0x06, R9
+	ADDQ    R9, CX
+	MOVQ    inTile+88(FP), R9
+	LEAQ    (CX)(R9*4), CX
+	MOVQ    vectors+104(FP), R9
+	NEGQ    R9
+	SHLQ    $0x06, R9
+	ADDQ    R9, AX
+	MOVQ    outTile+64(FP), R9
+	LEAQ    (AX)(R9*4), AX
+	DECQ    tiles+96(FP)
+	JNZ     tile11
 	VZEROUPPER
 	RET
 
@@ -317,10 +600,10 @@ TEXT ·winogradFilter(SB), NOSPLIT, $0-112
 	LEAQ (DX)(DX*2), R8
 	LEAQ (DI)(DI*2), R9
 
-tile7:
+tile13:
 	MOVQ vectors+104(FP), R9
 
-vector8:
+vector14:
 	MOVQ    CX, R10
 	VMOVUPS (R10), Y0
 	VMOVUPS (R10)(DI*2), Y1
@@ -412,7 +695,7 @@ vector8:
 	ADDQ    $0x20, CX
 	ADDQ    $0x20, AX
 	DECQ    R9
-	JNZ     vector8
+	JNZ     vector14
 	MOVQ    vectors+104(FP), R9
 	NEGQ    R9
 	SHLQ    $0x05, R9
@@ -426,7 +709,7 @@ vector8:
 	MOVQ    outTile+64(FP), R9
 	LEAQ    (AX)(R9*4), AX
 	DECQ    tiles+96(FP)
-	JNZ     tile7
+	JNZ     tile13
 	VZEROUPPER
 	RET
 
@@ -456,10 +739,10 @@ TEXT ·winogradFilterGrad(SB), NOSPLIT, $0-112
 	LEAQ (DX)(DX*2), R8
 	LEAQ (DI)(DI*2), R8
 
-tile9:
+tile15:
 	MOVQ vectors+104(FP), R9
 
-vector10:
+vector16:
 	MOVQ    CX, R10
 	VMOVUPS (R10), Y0
 	VMOVUPS (R10)(DI*1), Y1
@@ -565,7 +848,7 @@ vector10:
 	ADDQ    $0x20, CX
 	ADDQ    $0x20, AX
 	DECQ    R9
-	JNZ     vector10
+	JNZ     vector16
 	MOVQ    vectors+104(FP), R9
 	NEGQ    R9
 	SHLQ    $0x05, R9
@@ -579,6 +862,6 @@ vector10:
 	MOVQ    outTile+64(FP), R9
 	LEAQ    (AX)(R9*4), AX
 	DECQ    tiles+96(FP)
-	JNZ     tile9
+	JNZ     tile15
 	VZEROUPPER
 	RET
