@@ -121,16 +121,16 @@ func (f Files) LoadCombined(s *Scope, path string, p *program.Program) error {
 	return s.setAll(values)
 }
 
-// placeOf is the place of one variable of a program, which takes at most so many bytes of a file.
-func (f Files) placeOf(declared *program.Var, bytes int64) tensor.Place {
-	if f.place == nil {
+// of is the place of one variable of a program, which takes at most so many bytes of a file.
+func (p Place) of(declared *program.Var, bytes int64) tensor.Place {
+	if p == nil {
 		return nil
 	}
 	return func(dtype tensor.DType, dims []int64) (*tensor.Tensor, error) {
 		if dtype != declared.DType || !ops.Compatible(dims, declared.Dims) {
 			return nil, nil // which the caller refuses
 		}
-		return f.place(declared.Name, dtype, dims, min(bytes, declaredBytes(declared)))
+		return p(declared.Name, dtype, dims, min(bytes, declaredBytes(declared)))
 	}
 }
 

@@ -316,7 +316,7 @@ func readFile(root *os.Root, name string, read func(*tensorReader) error) error 
 // variable reads the next stream as variable name of p.
 func (r *tensorReader) variable(f Files, p *program.Program, name string) (*tensor.Tensor, error) {
 	declared, _ := p.Global().Var(name)
-	t, err := r.next(declaredBytes(declared), f.placeOf(declared, r.size))
+	t, err := r.next(declaredBytes(declared), f.place.of(declared, r.size))
 	if err != nil {
 		return nil, ofVariable(name, err)
 	}

@@ -10,7 +10,7 @@ func activation(u *asmFile) {
 				none := u.YMM()
 				zero(u, none)
 				return func(in vectors) vectors {
-					keep := u.compare(compareNotLessEqual, in[0], none)
+					keep := compare(u, compareNotLessEqual, in[0], none)
 					u.VANDPS(in[0], keep, keep)
 					return vectors{keep}
 				}
@@ -20,7 +20,7 @@ func activation(u *asmFile) {
 				none := u.YMM()
 				zero(u, none)
 				return func(in vectors) vectors {
-					keep := u.compare(compareGreater, in[0], none)
+					keep := compare(u, compareGreater, in[0], none)
 					u.VANDPS(in[1], keep, keep)
 					return vectors{keep}
 				}

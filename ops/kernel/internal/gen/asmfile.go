@@ -110,7 +110,7 @@ func (u *asmFile) constant(value float32) reg.VecVirtual {
 }
 
 // compare emits a mask of the lanes where the predicate holds for x and y.
-func (u *asmFile) compare(predicate uint8, x, y reg.VecVirtual) reg.VecVirtual {
+func compare(u *asmFile, predicate uint8, x, y reg.VecVirtual) reg.VecVirtual {
 	mask := u.YMM()
 	u.VCMPPS(operand.U8(predicate), y, x, mask)
 	return mask
