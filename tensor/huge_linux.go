@@ -2,6 +2,8 @@ package tensor
 
 import (
 	"math"
+	"os"
+	"strings"
 	"syscall"
 	"unsafe"
 )
@@ -22,6 +24,24 @@ func wholePages(first unsafe.Pointer, bytes uintptr) []byte {
 		return nil
 	}
 	return unsafe.Slice((*byte)(unsafe.Add(first, skip)), (bytes-skip)&^(hugePage-1))
+}
+
+// untouched allocates bytes, at least one, that are zeros and take no memory before they are written.
+func untouched(bytes int) []byte {
+	var room strings.Builder // which gets memory that the allocator has not written
+	room.Grow(bytes)
+	_ = room.WriteByte(0) // never fails
+	b := unsafe.Slice(unsafe.StringData(room.String()), bytes)
+	page := os.Getpagesize()
+	from := int(-uintptr(unsafe.Pointer(unsafe.SliceData(b))) & uintptr(page-1))
+	to := from + (bytes-from)&^(page-1)
+	if from >= to || syscall.Madvise(b[from:to], syscall.MADV_DONTNEED) != nil {
+		clear(b)
+		return b
+	}
+	clear(b[:from])
+	clear(b[to:])
+	return b
 }
 
 // adviseHuge asks the kernel for large pages in the part of an array that whole large pages fit into. Then a row of a large table costs no walk

@@ -1,6 +1,7 @@
 package tensor_test
 
 import (
+	"runtime"
 	"testing"
 	"unsafe"
 
@@ -81,5 +82,30 @@ func TestSmallPages(t *testing.T) {
 	}
 	if have := residentIn(t, y); have > most+4*large {
 		t.Errorf("%d bytes of memory with two large pages, want at most %d", have, most+4*large)
+	}
+}
+
+// A large tensor has zeros that take no memory, also where a tensor was before that had other elements.
+func TestLargeTensorsBeginUntouched(t *testing.T) {
+	const elements = 16<<20 + 3 // more than 64 MB, and no whole number of pages
+	for range 4 {
+		x, err := tensor.New(tensor.Float32, elements)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if have := residentIn(t, x); have > 1<<20 {
+			t.Errorf("%d bytes of memory before anything is written", have)
+		}
+		for i, v := range x.Float32s() {
+			if v != 0 {
+				t.Fatalf("element %d is %v", i, v)
+			}
+		}
+		for i := range x.Float32s() {
+			x.Float32s()[i] = 1
+		}
+		runtime.KeepAlive(x)
+		x = nil
+		runtime.GC()
 	}
 }

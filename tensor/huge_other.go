@@ -7,6 +7,9 @@ import (
 	"unsafe"
 )
 
+// untouched allocates bytes that are zeros.
+func untouched(bytes int) []byte { return make([]byte, bytes) }
+
 // adviseHuge does nothing: other systems choose the size of pages themselves.
 func adviseHuge(unsafe.Pointer, uintptr) {}
 

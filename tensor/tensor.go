@@ -297,10 +297,20 @@ func (t *Tensor) Rows(from, to int64) (*Tensor, error) {
 // hugeLeast is the size in bytes from which a tensor asks for large pages. Random rows of a table of this size already miss in the first-level TLB.
 const hugeLeast = 4 << 20
 
+// lazyLeast is the size in bytes from which the zeros of a tensor come from the system, page by page at the first touch. The allocator would write all of an array whose
+// memory was in use before. Of what is that large, such as room for the rows of a table, little may ever be used.
+const lazyLeast = 64 << 20
+
 // zeros allocates n elements.
 func zeros[T Bits](n int) []T {
-	x := make([]T, n)
-	if bytes := uintptr(n) * unsafe.Sizeof(*new(T)); bytes >= hugeLeast {
+	bytes := uintptr(n) * unsafe.Sizeof(*new(T))
+	var x []T
+	if bytes >= lazyLeast {
+		x = unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(untouched(n*int(unsafe.Sizeof(*new(T))))))), n)
+	} else {
+		x = make([]T, n)
+	}
+	if bytes >= hugeLeast {
 		adviseHuge(unsafe.Pointer(unsafe.SliceData(x)), bytes)
 	}
 	return x

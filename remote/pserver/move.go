@@ -48,6 +48,17 @@ func moved(r *Rounds, e Moved) error {
 // A mover is the end of a move at a server of the next placement.
 type mover struct{ *Server }
 
+// ForgetBefore lets a server forget the one of the placement before, in the same process: every server has all rows of its placement. Else each would keep the rows of all
+// placements before.
+func ForgetBefore(ctx context.Context, s *Server) {
+	select {
+	case s.core.moving <- struct{}{}:
+		s.core.cfg.Same, s.stretches = nil, nil
+		<-s.core.moving
+	case <-ctx.Done(): // it is told again
+	}
+}
+
 // begin takes the token of core.moving, until done is called. used says that trainers have a generation here: the state has moved before.
 func (s mover) begin(ctx context.Context) (used bool, done func(), err error) {
 	c := s.core

@@ -2,14 +2,17 @@ package pserver_test
 
 import (
 	"errors"
+	"runtime"
 	"slices"
 	"testing"
+	"weak"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/internal/pstest"
+	"github.com/edl-go/edl/remote/pserver"
 	"github.com/edl-go/edl/remote/wire"
 )
 
@@ -106,4 +109,21 @@ func TestMoveWithoutAllRows(t *testing.T) {
 	if err = wire.FromStatus("", err); !errors.Is(err, fault.Internal) {
 		t.Errorf("it answers %v", err)
 	}
+}
+
+// A server that is told that nobody needs the placement before keeps nothing of it: not the server of its process, which has all rows of that.
+func TestServersOfPlacementsBeforeGo(t *testing.T) {
+	cfg := pstest.Config(1)
+	cfg.Before, cfg.Same = []*job.Held{}, pserver.New(pstest.Config(1))
+	before := weak.Make(cfg.Same)
+	s := pserver.New(cfg)
+	cfg.Same = nil
+	if runtime.GC(); before.Value() == nil {
+		t.Fatal("the server before is gone while it may be needed")
+	}
+	pserver.ForgetBefore(t.Context(), s)
+	if runtime.GC(); before.Value() != nil {
+		t.Error("the server before stays")
+	}
+	runtime.KeepAlive(s)
 }

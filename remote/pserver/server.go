@@ -36,7 +36,7 @@ type Config struct {
 	// it to take theirs. nil: it begins with the values of its program.
 	Before []*job.Held
 	After  uint64  // number of that placement
-	Same   *Server // of this process in that placement; nil: none
+	Same   *Server // of this process in that placement; nil: none, or nobody needs it any more. Who has the token of core.moving uses it
 	// StartDeadline limits how long the server waits for a coordinator to begin a generation: the first one, or another one after the end of the
 	// last.
 	StartDeadline time.Duration

@@ -338,6 +338,7 @@ func (h *host) Arrived(ctx context.Context, m *rpc.ArrivedRequest) (*rpc.Arrived
 	}
 	if s == h.serving() {
 		h.drop()
+		pserver.ForgetBefore(ctx, s.Server)
 	}
 	return &rpc.ArrivedResponse{}, nil
 }

@@ -211,7 +211,18 @@ func TestStream(t *testing.T) {
 				})
 			}
 		case "gone":
-			return now["role/trainer-1"] != nil || h.Stalled
+			if now["role/trainer-1"] != nil || h.Stalled {
+				return true
+			}
+			phase = "dry"
+			f.change(func() { f.jobs[2].Status.Waiting = "new files" })
+			f.stall(time.Now().Add(-time.Hour)) // its trainers wait, but for what no role can give them
+			s.hub.change(func() { s.hub.jobs["digits"].progressed = time.Now().Add(-time.Hour) })
+		case "dry":
+			if h.Stalled {
+				t.Errorf("a job that waits for new files is stalled: %q", h.Why)
+			}
+			return h.Why != "waits for new files"
 		}
 		return true
 	})
