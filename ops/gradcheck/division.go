@@ -114,6 +114,12 @@ func (d *division) measure(t *trace) bool {
 
 // double runs the case with the rows twice.
 func (d division) double(c Case) (*trace, error) {
+	_, t, err := d.twice(c)
+	return t, err
+}
+
+// twice is double, and returns the inputs, too.
+func (d division) twice(c Case) (map[string][]*tensor.Tensor, *trace, error) {
 	inputs := maps.Clone(c.Inputs)
 	for _, slot := range d.slots {
 		inputs[slot] = slices.Clone(inputs[slot])
@@ -124,7 +130,7 @@ func (d division) double(c Case) (*trace, error) {
 			twice := must(tensor.New(v.DType(), append([]int64{2 * v.Dims()[0]}, v.Dims()[1:]...)...))
 			for k := range int64(2) {
 				if err := must(twice.Rows(k*v.Dims()[0], (k+1)*v.Dims()[0])).CopyFrom(v); err != nil {
-					return nil, err
+					return nil, nil, err
 				}
 			}
 			var levels [][]int64
@@ -142,7 +148,8 @@ func (d division) double(c Case) (*trace, error) {
 		}
 	}
 	c.Inputs = inputs
-	return run(c, tensor.Float64)
+	t, err := run(c, tensor.Float64)
+	return inputs, t, err
 }
 
 // cut returns rows, or sequences, [from, to) of a value.
