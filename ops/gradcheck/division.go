@@ -185,27 +185,12 @@ func (d division) check(t *trace) error {
 	var parts []*Interpreter
 	at := map[string]int64{} // how many rows of each output the parts so far have
 	for _, part := range [][2]int64{{0, d.rows / 2}, {d.rows / 2, d.rows}} {
-		vars := map[string]*tensor.Tensor{}
-		for slot, names := range t.forward.Inputs {
-			for _, name := range names {
-				if name == program.Empty {
-					continue
-				}
-				vars[name] = t.Vars[name].Clone()
-				if d.holds(slot) {
-					var err error
-					if vars[name], err = cut(t.Vars[name], part[0], part[1]); err != nil {
-						return err
-					}
-				}
-			}
+		m, refused, err := d.part(t, part[0], part[1])
+		if err != nil {
+			return err
 		}
-		m := NewInterpreter(vars, *t.Env.Step)
-		if _, err := m.Infer(t.forward); err != nil {
-			return nil // it refuses parts of other slots than those that belong together
-		}
-		if err := m.Run(context.Background(), t.forward); err != nil {
-			return nil // likewise, where values of one slot count rows of another
+		if refused {
+			return nil
 		}
 		if err := d.backwards(t, m, at); err != nil {
 			return fmt.Errorf("gradients of rows %v: %w", part, err)
@@ -235,6 +220,39 @@ func (d division) check(t *trace) error {
 		}
 	}
 	return nil
+}
+
+// part runs rows [from, to) forwards. An op refuses parts of other slots than those that belong together, and parts where values of one slot count rows of another.
+func (d division) part(t *trace, from, to int64) (m *Interpreter, refused bool, err error) {
+	vars := map[string]*tensor.Tensor{}
+	for slot, names := range t.forward.Inputs {
+		for _, name := range names {
+			if name == program.Empty {
+				continue
+			}
+			vars[name] = t.Vars[name].Clone()
+			if d.holds(slot) {
+				if vars[name], err = cut(t.Vars[name], from, to); err != nil {
+					return nil, false, err
+				}
+			}
+		}
+	}
+	m = NewInterpreter(vars, *t.Env.Step)
+	if _, err := m.Infer(t.forward); err != nil {
+		return nil, true, nil
+	}
+	return m, m.Run(context.Background(), t.forward) != nil, nil
+}
+
+// divides reports whether the op takes the parts of so many trainers.
+func (d division) divides(t *trace, rows, trainers int64) bool {
+	for i := range trainers {
+		if _, refused, err := d.part(t, rows*i/trainers, rows*(i+1)/trainers); refused || err != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // backwards runs the gradient of a part on its rows of the gradients of the outputs. at counts the rows of the parts before.

@@ -48,7 +48,10 @@ type Batch struct {
 	Loss  []string // the variables that the op writes for the rows, or all if there are no slots, without those that are intermediate
 }
 
-// BatchOf finds the largest set of slots of a case that may hold rows of a batch, and makes the batch at least three rows large.
+// mostTrainers is how many trainers a batch is for.
+const mostTrainers = 3
+
+// BatchOf finds the largest set of slots of a case that may hold rows of a batch, and makes the batch at least mostTrainers rows large.
 func BatchOf(c Case) (Batch, error) {
 	t, err := run(c, tensor.Float64)
 	if err != nil {
@@ -65,13 +68,13 @@ func BatchOf(c Case) (Batch, error) {
 			continue
 		}
 		b, whole := Batch{Case: c, Slots: choice, Rows: d.rows}, t
-		for b.Rows < 3 && whole != nil {
+		for b.Rows < mostTrainers && whole != nil {
 			var inputs map[string][]*tensor.Tensor
 			if inputs, whole, err = d.twice(b.Case); err == nil {
 				b.Inputs, b.Rows = inputs, 2*b.Rows
 			}
 		}
-		if b.Rows < 2 || whole == nil {
+		if b.Rows < 2 || whole == nil || !d.divides(whole, b.Rows, mostTrainers) {
 			continue
 		}
 		all := shown(whole, def)
