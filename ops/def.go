@@ -22,7 +22,10 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"path"
+	"runtime"
 	"slices"
+	"strings"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/program"
@@ -93,6 +96,7 @@ type Def struct {
 	HoldsInputs bool
 
 	defaults *program.Op // has the defaults as attributes; Register makes it
+	callers  []uintptr   // of Register
 }
 
 // A Kernel runs the op once on the buffers that it was bound to. One goroutine at a time calls it. It allocates nothing. A kernel that can block
@@ -179,6 +183,7 @@ var registry = map[string]*Def{}
 // Register adds an op. Call it from init functions. It panics if the type is taken or a part is missing, because a process with a broken
 // registry must not start.
 func Register(d Def) {
+	d.callers = make([]uintptr, 0, 8)
 	if d.Type == "" || d.Doc == "" {
 		panic("ops: an op without type or documentation: " + d.Type)
 	}
@@ -204,7 +209,21 @@ func Register(d Def) {
 		seen[a.Name] = true
 	}
 	d.defaults = defaultsOf(&d)
+	d.callers = d.callers[:runtime.Callers(2, d.callers[:cap(d.callers)])]
 	registry[d.Type] = &d
+}
+
+// Family returns the last element of the import path of the package that has registered the op, such as math.
+func (d *Def) Family() string {
+	frames := runtime.CallersFrames(d.callers)
+	for {
+		frame, more := frames.Next()
+		folder, function := path.Split(frame.Function)
+		family, _, _ := strings.Cut(function, ".")
+		if helper := folder == "github.com/edl-go/edl/" && family == "ops" || folder == "github.com/edl-go/edl/ops/" && family == "opkit"; !helper || !more {
+			return family
+		}
+	}
 }
 
 // Lookup returns the op of a type.
@@ -228,7 +247,19 @@ var foreign = map[string]string{
 	"distributed_lookup_table": "a table in a server of Fleet",
 	"tensorrt_engine":          "an engine that TensorRT has built for a GPU",
 	"lite_engine":              "an engine that Paddle-Lite has built",
+	"as_complex":               complexNumbers,
+	"as_real":                  complexNumbers,
+	"complex":                  complexNumbers,
+	"eig":                      complexNumbers,
+	"eigvals":                  complexNumbers,
+	"fft_c2c":                  complexNumbers,
+	"fft_c2r":                  complexNumbers,
+	"fft_r2c":                  complexNumbers,
+	"imag":                     complexNumbers,
+	"real":                     complexNumbers,
 }
+
+const complexNumbers = "complex numbers, a type that EDL does not have yet"
 
 // divided are ops that only Fluid's transpilers write, and that EDL has no use for.
 var divided = []string{"allreduce", "broadcast", "c_allgather", "c_allreduce_max", "c_allreduce_min", "c_allreduce_prod", "c_allreduce_sum", "c_broadcast", "c_comm_init",

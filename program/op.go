@@ -331,7 +331,8 @@ func (op *Op) SetRoleVar(param, grad string) { op.SetAttr(AttrRoleVar, []string{
 // innermost line of the recorded stack outside of that API. The stack ends inside, and before Fluid 1.6 it begins there. What Line returns is one line of text, of at most
 // mostLine bytes, whatever a file says.
 func (op *Op) Line() string {
-	line, _, _ := strings.Cut(op.recorded(), "\n")
+	stack, _ := op.Strs(AttrCallstack)
+	line, _, _ := strings.Cut(lineOf(stack), "\n")
 	if len(line) > mostLine {
 		line = line[:mostLine] + "..."
 	}
@@ -346,8 +347,8 @@ func (op *Op) Line() string {
 // mostLine bounds the bytes of a line of user code in a message.
 const mostLine = 200
 
-func (op *Op) recorded() string {
-	stack, _ := op.Strs(AttrCallstack)
+// lineOf returns file:line of a stack, and more if its one text is no frame.
+func lineOf(stack []string) string {
 	if len(stack) == 1 && !strings.Contains(stack[0], "\", line ") {
 		return stack[0]
 	}

@@ -50,6 +50,12 @@ func (d DType) String() string {
 	if d.isKnown() {
 		return dtypes[d].name
 	}
+	switch d { // which Paddle has, and nothing here
+	case 23:
+		return "complex64"
+	case 24:
+		return "complex128"
+	}
 	return fmt.Sprintf("dtype(%d)", int32(d))
 }
 

@@ -53,10 +53,13 @@ func TestNamesOfTypes(t *testing.T) {
 			t.Errorf("%q is %v", name, d)
 		}
 	}
-	for _, d := range []DType{-1, 7, 19, 23, 99} { // a gap between known types counts as unknown
+	for _, d := range []DType{-1, 7, 19, 99} { // a gap between known types counts as unknown
 		if d.Size() != 0 || d.Computable() || d.String() != fmt.Sprintf("dtype(%d)", int32(d)) {
 			t.Errorf("%v is known", d)
 		}
+	}
+	if d := DType(23); d.Size() != 0 || d.Computable() || d.String() != "complex64" { // Paddle's, which has a name and no elements here
+		t.Errorf("%v is known", d)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/layers"
+	"github.com/edl-go/edl/ops/gradcheck"
 	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/tensor"
 )
@@ -47,8 +48,8 @@ func TestCasesAreStepsOfTheRate(t *testing.T) {
 	want := weights(optimizer.SGD(optimizer.Piecewise([]int{1, 2}, []float64{0.1, 0.05, 0.01})))
 	for _, lasting := range []bool{false, true} {
 		for step, got := range weights(optimizer.SGD(optimizer.Schedule(byCases(lasting)))) {
-			if !same(got, want[step]) {
-				t.Errorf("lasting %v, step %d: %s, want %s", lasting, step, show(got), show(want[step]))
+			if err := gradcheck.SameBits(got, want[step]); err != nil {
+				t.Errorf("lasting %v, step %d: %v", lasting, step, err)
 			}
 		}
 	}

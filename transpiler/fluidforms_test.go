@@ -1,6 +1,7 @@
 package transpiler_test
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -265,5 +266,27 @@ sgd Param=w Grad=w@GRAD LearningRate=rate -> ParamOut=w | op_role=2 op_role_var=
 	}
 	if _, err := transpiler.Transpile(t.Context(), m.Program, transpiler.Config{Trainers: 2, PServers: 1}); fault.KindOf(err) != fault.Unsupported {
 		t.Errorf("a size that follows from the number of rows: %v", err)
+	}
+}
+
+// Recommenders as Fluid writes them, with a schedule, clips, penalties and sparse tables, obey the law.
+func TestProgramsThatTrainObeyTheLaw(t *testing.T) {
+	for name, fetch := range map[string]string{"din": "item_b", "mmoe": "fc_0.w_0", "xdeepfm": "fc_0.w_0", "widedeep": "SparseFeatFactors"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text, err := os.ReadFile("../executor/testdata/programs/train_" + name + ".txt")
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, err := fluidtext.Read(string(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, cfg := range []transpiler.Config{{Trainers: 3, PServers: 2, MinBlockSize: 16}, {Trainers: 1, PServers: 2, Mode: transpiler.Async}} {
+				if err := checkLaw(t, m.Program, cfg, fetch); err != nil {
+					t.Errorf("%+v: %v", cfg, err)
+				}
+			}
+		})
 	}
 }

@@ -115,6 +115,8 @@ func (m *Model) declare(b *program.Block, words []string) error {
 			v.Kind = program.LoDTensorArray
 		case "ranktable":
 			v.Kind = program.LoDRankTable
+		case "rows":
+			v.Kind = program.SelectedRows
 		case "scopes":
 			v.Kind = program.StepScopes
 		case "feed":

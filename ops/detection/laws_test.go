@@ -7,6 +7,7 @@ import (
 
 	"github.com/edl-go/edl/executor/compilecheck"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/lawcheck"
 	_ "github.com/edl-go/edl/ops/detection"
 	. "github.com/edl-go/edl/ops/gradcheck"
 	"github.com/edl-go/edl/program"
@@ -164,7 +165,7 @@ func allCases() []Case {
 	return append(boxCases, regionCases...)
 }
 
-func TestLaws(t *testing.T) { Laws(t, allCases()) }
+func TestLaws(t *testing.T) { Laws(t, "detection", allCases()) }
 
 func TestCompiledOpsHaveTheBitsOfSingleOnes(t *testing.T) { compilecheck.Law(t, allCases()) }
 
@@ -196,3 +197,5 @@ func TestDetectionsThatDoNotFit(t *testing.T) {
 		}
 	}
 }
+
+func TestClustersTrainThroughEachOp(t *testing.T) { lawcheck.Law(t, "detection", allCases(), nil) }

@@ -114,6 +114,12 @@ func (d *division) measure(t *trace) bool {
 
 // double runs the case with the rows twice.
 func (d division) double(c Case) (*trace, error) {
+	_, t, err := d.twice(c)
+	return t, err
+}
+
+// twice is double, and returns the inputs, too.
+func (d division) twice(c Case) (map[string][]*tensor.Tensor, *trace, error) {
 	inputs := maps.Clone(c.Inputs)
 	for _, slot := range d.slots {
 		inputs[slot] = slices.Clone(inputs[slot])
@@ -124,7 +130,7 @@ func (d division) double(c Case) (*trace, error) {
 			twice := must(tensor.New(v.DType(), append([]int64{2 * v.Dims()[0]}, v.Dims()[1:]...)...))
 			for k := range int64(2) {
 				if err := must(twice.Rows(k*v.Dims()[0], (k+1)*v.Dims()[0])).CopyFrom(v); err != nil {
-					return nil, err
+					return nil, nil, err
 				}
 			}
 			var levels [][]int64
@@ -142,7 +148,8 @@ func (d division) double(c Case) (*trace, error) {
 		}
 	}
 	c.Inputs = inputs
-	return run(c, tensor.Float64)
+	t, err := run(c, tensor.Float64)
+	return inputs, t, err
 }
 
 // cut returns rows, or sequences, [from, to) of a value.
@@ -178,27 +185,12 @@ func (d division) check(t *trace) error {
 	var parts []*Interpreter
 	at := map[string]int64{} // how many rows of each output the parts so far have
 	for _, part := range [][2]int64{{0, d.rows / 2}, {d.rows / 2, d.rows}} {
-		vars := map[string]*tensor.Tensor{}
-		for slot, names := range t.forward.Inputs {
-			for _, name := range names {
-				if name == program.Empty {
-					continue
-				}
-				vars[name] = t.Vars[name].Clone()
-				if d.holds(slot) {
-					var err error
-					if vars[name], err = cut(t.Vars[name], part[0], part[1]); err != nil {
-						return err
-					}
-				}
-			}
+		m, refused, err := d.part(t, part[0], part[1])
+		if err != nil {
+			return err
 		}
-		m := NewInterpreter(vars, *t.Env.Step)
-		if _, err := m.Infer(t.forward); err != nil {
-			return nil // it refuses parts of other slots than those that belong together
-		}
-		if err := m.Run(context.Background(), t.forward); err != nil {
-			return nil // likewise, where values of one slot count rows of another
+		if refused {
+			return nil
 		}
 		if err := d.backwards(t, m, at); err != nil {
 			return fmt.Errorf("gradients of rows %v: %w", part, err)
@@ -228,6 +220,39 @@ func (d division) check(t *trace) error {
 		}
 	}
 	return nil
+}
+
+// part runs rows [from, to) forwards. An op refuses parts of other slots than those that belong together, and parts where values of one slot count rows of another.
+func (d division) part(t *trace, from, to int64) (m *Interpreter, refused bool, err error) {
+	vars := map[string]*tensor.Tensor{}
+	for slot, names := range t.forward.Inputs {
+		for _, name := range names {
+			if name == program.Empty {
+				continue
+			}
+			vars[name] = t.Vars[name].Clone()
+			if d.holds(slot) {
+				if vars[name], err = cut(t.Vars[name], from, to); err != nil {
+					return nil, false, err
+				}
+			}
+		}
+	}
+	m = NewInterpreter(vars, *t.Env.Step)
+	if _, err := m.Infer(t.forward); err != nil {
+		return nil, true, nil
+	}
+	return m, m.Run(context.Background(), t.forward) != nil, nil
+}
+
+// divides reports whether the op takes the parts of so many trainers.
+func (d division) divides(t *trace, rows, trainers int64) bool {
+	for i := range trainers {
+		if _, refused, err := d.part(t, rows*i/trainers, rows*(i+1)/trainers); refused || err != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // backwards runs the gradient of a part on its rows of the gradients of the outputs. at counts the rows of the parts before.

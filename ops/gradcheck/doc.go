@@ -14,7 +14,7 @@
 //   - shape inference with open extents agrees with the inference of known ones, and costs are not negative,
 //   - no mutation of slots, dims, types or attributes makes inference or a kernel panic.
 //
-// Laws also fails if an op of the test binary has no case, so that nobody forgets a new op. LawsOf does not: it is for modules that add ops.
+// Laws also fails if an op of the family has no case, so that nobody forgets a new op. LawsOf does not: it is for modules that add ops.
 //
 // Files: case.go (cases and values), laws.go, kernel_laws.go (laws of kernels and loops), division.go, hostile.go (mutations), interpreter.go, trace.go (what
 // cases have computed, for package executor/compilecheck, which runs them in compiled plans).

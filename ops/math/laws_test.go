@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/edl-go/edl/executor/compilecheck"
+	"github.com/edl-go/edl/internal/lawcheck"
 	"github.com/edl-go/edl/ops/gradcheck"
 	_ "github.com/edl-go/edl/ops/math"
 )
@@ -15,6 +16,14 @@ func allCases() []gradcheck.Case {
 		gatherCases, rangeCases, mutualCases, orderCases, vectorNormCases, finiteCases, spreadCases, unfoldCases, distanceCases, linearCases, specialCases, setCases, partialCases, printCases, frameCases, wrapCases, einsumCases, repeatCases, givenCases)
 }
 
-func TestLaws(t *testing.T) { gradcheck.Laws(t, allCases()) }
+func TestLaws(t *testing.T) { gradcheck.Laws(t, "math", allCases()) }
 
 func TestCompiledOpsHaveTheBitsOfSingleOnes(t *testing.T) { compilecheck.Law(t, allCases()) }
+
+func TestClustersTrainThroughEachOp(t *testing.T) {
+	lawcheck.Law(t, "math", allCases(), map[string]string{
+		"merge_selected_rows":           "it reads a sparse gradient, which nothing feeds; din of TestProgramsThatTrainObeyTheLaw has it",
+		"get_tensor_from_selected_rows": "likewise",
+		"squared_l2_norm_merge":         "servers alone have it, for the norm of gradients that they have slices of; TestLaw of the transpiler clips by it",
+	})
+}

@@ -53,6 +53,8 @@ var classifyCases = []Case{
 		Want: slots{"Out": One(Ints(dims{1, 2}, 0, 1))}},
 	{Type: "one_hot", Name: "out of range", Attrs: attrs{"depth": int32(2), "allow_out_of_range": true}, Inputs: slots{"X": One(Int32s(dims{2, 1}, 1, 2))},
 		Want: slots{"Out": One(single(dims{2, 2}, 0, 1, 0, 0))}},
+	{Type: "one_hot_v2", Name: "depth", Attrs: attrs{"depth": int32(2)}, Inputs: slots{"X": One(Ints(dims{3}, 1, 0, 1))},
+		Want: slots{"Out": One(single(dims{3, 2}, 0, 1, 1, 0, 0, 1))}},
 	{Type: "one_hot_v2", Attrs: attrs{"dtype": int32(tensor.Int64)}, Inputs: slots{"X": One(Ints(dims{2, 1}, 1, 0)), "depth_tensor": One(Int32s(dims{1}, 2))},
 		Want: slots{"Out": One(Ints(dims{2, 1, 2}, 0, 1, 1, 0))}},
 	{Type: "label_smooth", Attrs: attrs{"epsilon": float32(0.5)}, Inputs: slots{"X": One(Floats(dims{2, 2}, 0, 1, 1, 0))},

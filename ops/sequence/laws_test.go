@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/edl-go/edl/executor/compilecheck"
+	"github.com/edl-go/edl/internal/lawcheck"
 	"github.com/edl-go/edl/ops/gradcheck"
 	_ "github.com/edl-go/edl/ops/sequence"
 	"github.com/edl-go/edl/program"
@@ -21,7 +22,7 @@ func allCases() []gradcheck.Case {
 	return slices.Concat(pickCases(), padCases(), lstmCases(), lstmpCases(), poolCases, gruCases(), unitCases(), convCases(), softmaxCases, crfCases(), chunkCases(), distanceCases, ctcCases(), fusedCases(), pairingCases(), filterCases(), attentionCases())
 }
 
-func TestLaws(t *testing.T) { gradcheck.Laws(t, allCases()) }
+func TestLaws(t *testing.T) { gradcheck.Laws(t, "sequence", allCases()) }
 
 func TestCompiledOpsHaveTheBitsOfSingleOnes(t *testing.T) { compilecheck.Law(t, allCases()) }
 
@@ -113,4 +114,12 @@ func twoLevels() *tensor.Tensor {
 	t := gradcheck.Spread(2, 6, 2)
 	t.SetLoD([][]int64{{0, 2, 3}, {0, 1, 4, 6}})
 	return t
+}
+
+func TestClustersTrainThroughEachOp(t *testing.T) {
+	lawcheck.Law(t, "sequence", allCases(), map[string]string{
+		"chunk_eval":            "it counts over all sequences of a batch, so a trainer with some of them counts others; no loss depends on its numbers",
+		"filter_by_instag":      "it leaves out sequences of a batch, and the transpiler refuses a loss that depends on it",
+		"filter_by_instag_grad": "likewise",
+	})
 }

@@ -1,4 +1,4 @@
-package transpiler_test
+package lawcheck
 
 import (
 	"context"
@@ -52,8 +52,9 @@ func (w *wire) Send(_ context.Context, m ops.Message) error {
 func (w *wire) SendBarrier(context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	round, n := w.round, int64(len(w.trainers))
-	w.declared[w.rank] = stepRows(w.rank, n)
+	round := w.round
+	from, to := w.part(w.rank)
+	w.declared[w.rank] = to - from
 	if len(w.declared) == len(w.trainers) {
 		if err := w.advance(); err != nil {
 			w.err = err
@@ -67,19 +68,12 @@ func (w *wire) SendBarrier(context.Context) error {
 	return w.err
 }
 
-// batchRows is the number of rows of the batches that the law is tested with: no multiple of 2, 3 or 4.
-const batchRows = 7
-
-func stepRows(rank int, trainers int64) int64 {
-	return batchRows*int64(rank+1)/trainers - batchRows*int64(rank)/trainers
-}
-
 // Recv receives at once. An async trainer's contributions are applied before it reads.
 func (w *wire) Recv(_ context.Context, m ops.Message) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.trainers) == 1 && len(w.sent) > 0 {
-		w.declared[w.rank] = batchRows
+		w.declared[w.rank] = w.rows
 		if err := w.advance(); err != nil {
 			return err
 		}
@@ -157,11 +151,11 @@ func (f files) SaveShort(name string, t *tensor.Tensor, overwrite bool) error {
 func (f files) Load(string, []*tensor.Tensor) error { return errors.New("nothing is loaded here") }
 
 // saved runs the save program on the trainer of rank 0.
-func (c *cluster) saved() (files, error) {
+func (c *cluster) saved(ctx context.Context) (files, error) {
 	f := files{}
 	e := executor.New(executor.WithComm(&wire{c, 0}), executor.WithScope(c.trainers[0].Scope()), executor.WithStorage(f),
 		executor.WithStage(program.StageSave))
 	defer e.Close()
-	_, err := e.Run(context.Background(), c.save, nil)
+	_, err := e.Run(ctx, c.save, nil)
 	return f, err
 }

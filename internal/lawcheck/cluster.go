@@ -1,11 +1,10 @@
-package transpiler_test
+package lawcheck
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"sync"
-	"testing"
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/internal/merge"
@@ -19,7 +18,6 @@ import (
 // A cluster runs role programs in one process: trainers and servers are executors on goroutines, and the wire is a lock. It
 // knows rounds as the contracts of ops.Comm and ops.Server state them, and nothing of how programs are transpiled.
 type cluster struct {
-	t        testing.TB
 	trainers []*executor.Local
 	servers  []*server
 	trainer  *program.Program
@@ -30,15 +28,16 @@ type cluster struct {
 	mu       sync.Mutex
 	changed  *sync.Cond
 	round    uint64
+	rows     int64                                     // of the batch of the round
 	declared map[int]int64                             // rank -> rows
 	sent     map[int]map[string]map[int]*tensor.Tensor // server -> name -> rank
 	err      error
 }
 
 // start runs the servers of r and prepares trainers.
-func start(t testing.TB, r *transpiler.Result, trainers int) *cluster {
-	ctx, cancel := context.WithCancel(context.Background())
-	c := &cluster{t: t, trainer: r.Trainer, save: r.Save, cancel: cancel, declared: map[int]int64{}, sent: map[int]map[string]map[int]*tensor.Tensor{}}
+func start(ctx context.Context, r *transpiler.Result, trainers int) *cluster {
+	ctx, cancel := context.WithCancel(ctx)
+	c := &cluster{trainer: r.Trainer, save: r.Save, cancel: cancel, declared: map[int]int64{}, sent: map[int]map[string]map[int]*tensor.Tensor{}}
 	c.changed = sync.NewCond(&c.mu)
 	for i, p := range r.PServers {
 		s := &server{cluster: c, index: i, ready: make(chan struct{})}
@@ -81,18 +80,28 @@ func (c *cluster) fail(err error) {
 }
 
 // step trains one batch in one round and returns what the trainer of rank 0 fetches.
-func (c *cluster) step(feed executor.Feed, rows int64, fetch ...string) ([]*tensor.Tensor, error) {
+func (c *cluster) step(ctx context.Context, feed executor.Feed, rows int64, fetch ...string) ([]*tensor.Tensor, error) {
 	var all sync.WaitGroup
 	var first []*tensor.Tensor
-	n, round := int64(len(c.trainers)), c.round
+	round := c.round
+	c.rows = rows
 	for rank, e := range c.trainers {
-		from, to := rows*int64(rank)/n, rows*int64(rank+1)/n
+		from, to := c.part(rank)
 		all.Go(func() {
 			part := executor.Feed{}
 			for name, value := range feed {
-				part[name], _ = value.Rows(from, to)
+				if v, ok := c.trainer.Global().Find(name); ok && (len(v.Dims) == 0 || v.Dims[0] != program.Unknown) {
+					part[name] = value // the same for every trainer
+					continue
+				}
+				rows, err := tensor.PartOf(value, from, to)
+				if err != nil {
+					c.fail(fmt.Errorf("feed %s: %w", name, err))
+					return
+				}
+				part[name] = rows
 			}
-			fetched, err := e.RunStep(context.Background(), c.trainer, ops.Step{Round: round, RowOffset: from, Rows: to - from}, part, fetch...)
+			fetched, err := e.RunStep(ctx, c.trainer, ops.Step{Round: round, RowOffset: from, Rows: to - from}, part, fetch...)
 			if err != nil {
 				c.fail(fmt.Errorf("trainer %d: %w", rank, err))
 			} else if rank == 0 {
@@ -104,7 +113,13 @@ func (c *cluster) step(feed executor.Feed, rows int64, fetch ...string) ([]*tens
 	return first, c.err
 }
 
-// advance merges what was sent and runs the blocks of all servers. c.mu is serverVars.
+// part returns which rows of the batch a trainer has.
+func (c *cluster) part(rank int) (from, to int64) {
+	n := int64(len(c.trainers))
+	return c.rows * int64(rank) / n, c.rows * int64(rank+1) / n
+}
+
+// advance merges what was sent and runs the blocks of all servers. c.mu is held.
 func (c *cluster) advance() error {
 	var rows int64
 	for _, n := range c.declared {
