@@ -18,18 +18,27 @@ import (
 	"github.com/edl-go/edl/optimizer"
 )
 
-// A job that nobody waits for begins with a model in a bucket as a run does: its listener copies the model.
-func TestSubmittedJobBeginsWithModelInBucket(t *testing.T) {
+// scriptWithBucket runs a script in which MODEL and NOTHING are URLs of a bucket, and which has table.csv.
+func scriptWithBucket(t *testing.T, text string) {
+	t.Helper()
 	backend := s3mem.New()
 	server := httptest.NewServer(gofakes3.New(backend).Server())
 	t.Cleanup(server.Close) // after the script, which runs when this function has ended
 	if err := backend.CreateBucket("models"); err != nil {
 		t.Fatal(err)
 	}
-	script := strings.NewReplacer("MODEL", "s3://models/line?region=us-east-1&use_path_style=true&endpoint="+url.QueryEscape(server.URL),
-		"NOTHING", "s3://models/nothing?region=us-east-1&use_path_style=true&endpoint="+url.QueryEscape(server.URL)).Replace(`env AWS_ACCESS_KEY_ID=key
-env AWS_SECRET_ACCESS_KEY=secret
-program line program.pb
+	text = strings.NewReplacer("MODEL", "s3://models/line?region=us-east-1&use_path_style=true&endpoint="+url.QueryEscape(server.URL),
+		"NOTHING", "s3://models/nothing?region=us-east-1&use_path_style=true&endpoint="+url.QueryEscape(server.URL)).Replace(text)
+	path := filepath.Join(t.TempDir(), "bucket.txtar")
+	if err := os.WriteFile(path, []byte("env AWS_ACCESS_KEY_ID=key\nenv AWS_SECRET_ACCESS_KEY=secret\n"+text+"-- table.csv --\na,b,y\n1,0,3\n0,1,1\n1,1,4\n-1,0,-3\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	runScripts(t, "", path)
+}
+
+// A job that nobody waits for begins with a model in a bucket as a run does: its listener copies the model.
+func TestSubmittedJobBeginsWithModelInBucket(t *testing.T) {
+	scriptWithBucket(t, `program line program.pb
 exec edl data csv table.csv -o data --label-type float32
 exec edl run program.pb --data 'train=data/train-*' --save 'MODEL'
 exec edl run program.pb --data 'train=data/train-*' --params 'MODEL' --passes 2 --save want
@@ -45,18 +54,33 @@ oneline
 stderr 's3://models/nothing.*no saved model, want a URL that --save has written to'
 kill -INT listener
 wait listener
--- table.csv --
-a,b,y
-1,0,3
-0,1,1
-1,1,4
--1,0,-3
 `)
-	path := filepath.Join(t.TempDir(), "bucket.txtar")
-	if err := os.WriteFile(path, []byte(script), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	runScripts(t, "", path)
+}
+
+// A model in a bucket is served as it was copied, with the name of its folder.
+func TestServeModelInBucket(t *testing.T) {
+	scriptWithBucket(t, `program line program.pb
+exec edl data csv table.csv -o data --label-type float32
+exec edl run program.pb --data 'train=data/train-*' --export 'MODEL' --export-fetch prediction
+exec edl run 'MODEL' --feed x.csv
+cp stdout want
+stdout '^prediction '
+address ADDRESS
+! exec edl serve 'MODEL' --addr $ADDRESS &server&
+ask 200 '"name":"line","outputs":\[{"name":"prediction",' http://$ADDRESS/v2/models/line
+ask 200 '"model_version":"1".*"data":\[' http://$ADDRESS/v2/models/line/infer request.json
+exec edl run program.pb --data 'train=data/train-*' --passes 2 --export 'MODEL' --export-fetch prediction
+ask 200 '"model_version":"1".*"data":\[' http://$ADDRESS/v2/models/line/infer request.json
+kill -INT server
+wait server
+exits 2 edl serve 'NOTHING'
+oneline
+stderr 's3://models/nothing'
+-- x.csv --
+1,0
+-- request.json --
+{"inputs": [{"name": "x", "shape": [1, 2], "datatype": "FP32", "data": [1, 0]}]}
+`)
 }
 
 // A model goes to a bucket and comes back from it as it does from a directory. Another one in its place is refused without --overwrite, in a bucket and in a directory.

@@ -3,6 +3,7 @@ package edlcmd
 import (
 	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -74,6 +75,15 @@ func TestClassWeights(t *testing.T) {
 	}
 	if !bytes.Equal(read("itself"), read("flag")) || bytes.Equal(read("none"), read("flag")) {
 		t.Error("the flag trains something else than the program that weighs its rows")
+	}
+	for file, args := range map[string][]string{"weighted.pb": nil, "plain.pb": {"--class-weight", "1=5,2=0.25"}} { // on a cluster, too
+		cluster := exec.CommandContext(t.Context(), edlFile(t), append([]string{"run", path(file), "--data", "train=" + globs[0], "--passes", "3", "--save", path("cluster of " + file), "--remote", "--trainers", "2", "--pservers", "2"}, args...)...)
+		if out, err := cluster.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v, %s", file, err, out)
+		}
+	}
+	if !bytes.Equal(read("cluster of weighted.pb"), read("cluster of plain.pb")) || bytes.Equal(read("none"), read("cluster of plain.pb")) {
+		t.Error("on a cluster the flag trains something else than the program that weighs its rows")
 	}
 	for value, says := range map[string]string{"1": "want CLASS=WEIGHT", "one=2": "want CLASS=WEIGHT", "1=-2": "want a weight from 0 to 1e+30", "1=1e31": "want a weight from 0 to 1e+30", "1=1e99": "want a weight from 0 to 1e+30", "1=NaN": "want a weight from 0",
 		"-1=2": "want a class from 0 to 65535", "99999999999999999999=2": "want a class from 0 to 65535", "1=2,1=3": "want one weight for each class", "7=2": "classes of the program, 0 to 2"} {

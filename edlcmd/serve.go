@@ -1,6 +1,7 @@
 package edlcmd
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -8,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -18,6 +20,7 @@ import (
 
 	"github.com/edl-go/edl/dataset/schema"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/bucket"
 	"github.com/edl-go/edl/remote"
 	"github.com/edl-go/edl/serving"
 	following "github.com/edl-go/edl/serving/follow"
@@ -156,6 +159,9 @@ func (f *serveFlags) secret() (*tls.Config, error) {
 
 // nameOf is the name of a model in requests that nobody has named.
 func nameOf(path string) string {
+	if u, err := url.Parse(path); err == nil && bucket.IsURL(path) {
+		path = cmp.Or(strings.Trim(u.Path, "/"), u.Host) // without what the driver is told
+	}
 	if whole, err := filepath.Abs(path); err == nil {
 		path = whole
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -60,12 +61,19 @@ func outcome(step uint64, rows int64, values []*job.MetricValue) string {
 }
 
 // want is the outcomes of one machine that trains as so many trainers do, up to a step.
-func (j judgedJob) want(t *testing.T, trainers int, last uint64) (out []string) {
+func (j judgedJob) want(t *testing.T, trainers int, last uint64) []string {
 	t.Helper()
-	oracle, err := reference.New(j.model.Program, trainers)
+	return j.wantOf(t, func(uint64) int { return trainers }, last)
+}
+
+// wantOf is want for a number of trainers that changes with the round.
+func (j judgedJob) wantOf(t *testing.T, trainers func(round uint64) int, last uint64) (out []string) {
+	t.Helper()
+	oracle, err := reference.New(j.model.Program, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
+	oracle.Vary(trainers)
 	defer oracle.Close()
 	tests := executor.New(executor.WithScope(oracle.Scope().NewChild()))
 	defer tests.Close()
@@ -74,7 +82,7 @@ func (j judgedJob) want(t *testing.T, trainers int, last uint64) (out []string) 
 	run.Save = ""
 	_, err = oracle.Train(bounded(t), j.model.Program, run, func(s executor.StepResult) error {
 		n := s.Step + 1
-		if j.spec.Every == 0 && n%judgedEachPass != 0 || j.spec.Every > 0 && n%j.spec.Every != 0 && n != judgedEachPass*judgedPasses {
+		if j.spec.Every == 0 && n%judgedEachPass != 0 || j.spec.Every > 0 && n%j.spec.Every != 0 && n != uint64(judgedEachPass*j.run.Passes) {
 			return nil
 		}
 		score, err := jobspec.EvaluationScore(j.spec)
@@ -230,6 +238,82 @@ func TestRolesDieWhileTrainersEvaluate(t *testing.T) {
 				t.Errorf("the job is evaluated to %q\nwant %q", got, want)
 			}
 		})
+	}
+}
+
+// Standbys that take the place of pservers while a job is evaluated change nothing either.
+func TestStandbysTakeOverWhileTrainersEvaluate(t *testing.T) {
+	j := judged(t, 0, true)
+	spec := shortLived()
+	spec.Standby = 1
+	e := executorOf(t, newRig(t).listener(), spec)
+	w := &watched{t: t, client: e.Client()}
+	var got []string
+	e.EvaluateWith(j.spec, func(v *job.Evaluated) error {
+		if got = append(got, outcome(v.Step, v.Records, v.Values)); len(got) == judgedPasses {
+			return nil
+		}
+		await := func(what string, ok func(pids map[string]int, inStep bool) bool) (pids map[string]int) {
+			ctx := bounded(t)
+			for inStep := false; ; {
+				if pids, inStep = w.roles(); ok(pids, inStep) {
+					return pids
+				}
+				if ctx.Err() != nil {
+					t.Fatalf("timed out waiting for %s", what)
+				}
+			}
+		}
+		victim := "pserver-" + strconv.Itoa(len(got)-1)
+		began := await("standbys", func(_ map[string]int, inStep bool) bool { return inStep })
+		w.kill([]string{victim}, began, syscall.SIGKILL)
+		await("the next "+victim, func(pids map[string]int, _ bool) bool { return pids[victim] != 0 && pids[victim] != began[victim] })
+		return nil
+	})
+	attempts := 0
+	_, err := e.Train(bounded(t), j.model.Program, j.run, func(s executor.StepResult) error {
+		attempts = max(attempts, s.Attempt)
+		return nil
+	})
+	if err != nil || attempts > 0 {
+		t.Fatalf("%v after %d attempts more", err, attempts)
+	}
+	if want := j.want(t, int(spec.Trainers), noLast); !slices.Equal(got, want) {
+		t.Errorf("the job is evaluated to %q\nwant %q", got, want)
+	}
+}
+
+// Trainers that join and leave change no outcome: each is that of one machine that trains as many trainers did in each round.
+func TestTrainersComeAndGoBetweenEvaluations(t *testing.T) {
+	j := judged(t, 2, true)
+	j.run.Passes = 5000 // of which few are trained: the job ends when it has had all numbers of trainers
+	e := executorOf(t, listener(t), &remote.JobSpec{Trainers: 1, TrainersMax: 3, Pservers: 2, MinBlockSize: 4})
+	var got []string
+	var trainers []int // by round
+	wanted := []int{1, 3, 2}
+	e.EvaluateWith(j.spec, func(v *job.Evaluated) error {
+		got = append(got, outcome(v.Step, v.Records, v.Values))
+		if trainers[v.Step] != wanted[0] {
+			return nil
+		}
+		if wanted = wanted[1:]; len(wanted) == 0 {
+			return executor.ErrStop
+		}
+		jobs, err := e.Client().Jobs(bounded(t))
+		if err == nil {
+			_, err = e.Client().Scale(bounded(t), jobs[0].Job, wanted[0])
+		}
+		return err
+	})
+	summary, err := e.Train(bounded(t), j.model.Program, j.run, func(s executor.StepResult) error {
+		trainers = append(trainers, s.Trainers)
+		return nil
+	})
+	if err != nil || !summary.Stopped || uint64(len(trainers)) != summary.Steps {
+		t.Fatalf("%+v with %d steps told, %v", summary, len(trainers), err)
+	}
+	if want := j.wantOf(t, func(round uint64) int { return trainers[round] }, summary.Steps-1); !slices.Equal(got, want) {
+		t.Errorf("the job is evaluated to %q\nwant %q", got, want)
 	}
 }
 

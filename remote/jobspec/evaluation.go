@@ -62,25 +62,25 @@ func TableOnServers(p *program.Program) string {
 	return ""
 }
 
-// CheckEvaluation refuses an evaluation that no trainer could do: it decodes its program, and looks up the variables of its metrics there.
-func CheckEvaluation(s *job.JobSpec) error {
+// EvaluationProgram decodes the program by which a job is evaluated; nil: it is not. It refuses an evaluation that no trainer could do: it looks up the variables of the metrics in the program.
+func EvaluationProgram(s *job.JobSpec) (*program.Program, error) {
 	e := s.Evaluation
 	if e == nil {
-		return nil
+		return nil, nil
 	}
 	p, err := program.Decode(e.Program, program.DefaultLimits())
 	if err == nil {
 		err = ops.Verify(p, program.StageLocal)
 	}
 	if err != nil {
-		return fault.Wrap(fault.KindOf(err), "the evaluation of the job", err)
+		return nil, fault.Wrap(fault.KindOf(err), "the evaluation of the job", err)
 	}
 	where := fault.At("the evaluation of the job")
 	if executor.Trains(p) {
-		return fault.E(fault.InvalidArgument, where, fault.Got("a program that trains"), fault.Want("one that only evaluates, such as a clone for test"))
+		return nil, fault.E(fault.InvalidArgument, where, fault.Got("a program that trains"), fault.Want("one that only evaluates, such as a clone for test"))
 	}
 	if table := TableOnServers(p); table != "" {
-		return fault.E(fault.Unsupported, where, fault.Var(table), fault.Got("a table that pservers alone hold"), fault.Want("tables that trainers hold"),
+		return nil, fault.E(fault.Unsupported, where, fault.Var(table), fault.Got("a table that pservers alone hold"), fault.Want("tables that trainers hold"),
 			fault.Hint("the command \"edl run\" evaluates such a program itself"))
 	}
 	score, err := EvaluationScore(e)
@@ -88,9 +88,9 @@ func CheckEvaluation(s *job.JobSpec) error {
 		err = executor.CheckRun(p, executor.TrainOptions{Data: EvaluationData(e), Fetch: score.Names()})
 	}
 	if err != nil {
-		return fault.Wrap(fault.KindOf(err), "the evaluation of the job", err)
+		return nil, fault.Wrap(fault.KindOf(err), "the evaluation of the job", err)
 	}
-	return nil
+	return p, nil
 }
 
 // EvaluationScore returns the score of no rows of an evaluation.

@@ -84,7 +84,7 @@ func newJob(m *Manager, id string, spec *job.JobSpec, p *plan, state *jobState) 
 	if p.user != nil {
 		j.needs = needsOf(s, p)
 	}
-	j.plan.user = nil
+	j.plan.user, j.plan.judges = nil, nil
 	j.placing.now = &placement{plan: &j.plan}
 	return j
 }

@@ -23,10 +23,10 @@ const processBytes = 64 << 20
 // needsOf is what a spec says that roles take. Where it does not say, a trainer takes as many cores as it has workers, and other roles none: they work while trainers
 // wait for them. Their memory follows from the program then, as the least that it can be:
 //
-//	trainer   its variables twice, for values and gradients, and the temporaries of the op where these are most
+//	trainer   its variables twice, for values and gradients, and the temporaries of the op where these are most; of an evaluation, too
 //	pserver   its slices with their accumulators twice, for values and contributions; so does its standby
 func needsOf(spec *job.JobSpec, p *plan) needs {
-	trainer := schedule.Resources{Cores: 1000 * int64(max(1, spec.Workers)), Memory: add(processBytes, trainerBytes(p.user, int(spec.Trainers)))}
+	trainer := schedule.Resources{Cores: 1000 * int64(max(1, spec.Workers)), Memory: add(processBytes, trainerBytes(p, int(spec.Trainers)))}
 	n := needs{trainer: said(spec.TrainerNeeds, trainer), least: trainer.Memory, servers: []schedule.Resources{said(spec.PserverNeeds, schedule.Resources{Memory: processBytes})}}
 	n.servers[0].Cores = 0 // the coordinator computes nothing
 	for i := range p.loads {
@@ -95,15 +95,25 @@ func said(m *job.Needs, otherwise schedule.Resources) schedule.Resources {
 	return otherwise
 }
 
-// trainerBytes is the least memory that the variables of a program take in one of so many trainers.
-func trainerBytes(p *program.Program, trainers int) int64 {
+// trainerBytes is the least memory that the variables of a job take in one of so many trainers, which divide a batch. Held-back data is divided by batches, so a trainer evaluates whole ones, and
+// between evaluations it keeps the memory of their temporaries.
+func trainerBytes(p *plan, trainers int) int64 {
+	lasting, most := variableBytes(p.user, trainers)
+	if p.judges != nil {
+		_, evaluates := variableBytes(p.judges, 1)
+		most = add(most, evaluates)
+	}
+	return add(add(lasting, lasting), most)
+}
+
+// variableBytes is what the persistable variables of a program take, and its temporaries where they are most, in one of so many processes that divide a batch.
+func variableBytes(p *program.Program, processes int) (lasting, most int64) {
 	rows := int64(1)
 	if read, err := reader.ReadOp(p.Global()); err == nil && read != nil {
 		if pipeline, err := reader.PipelineOf(p.Global(), read); err == nil {
-			rows = max(1, int64(pipeline.Batch/max(1, trainers)))
+			rows = max(1, int64(pipeline.Batch/max(1, processes)))
 		}
 	}
-	var lasting, most int64
 	bytes := map[string]int64{}
 	for _, v := range p.Global().Vars() {
 		if v.Kind != program.LoDTensor {
@@ -125,7 +135,7 @@ func trainerBytes(p *program.Program, trainers int) int64 {
 		}
 		most = max(most, here)
 	}
-	return add(add(lasting, lasting), most)
+	return lasting, most
 }
 
 // bytesOf is how large a variable is whose open extents are rows.

@@ -22,7 +22,8 @@ type plan struct {
 	pservers [][]byte
 	loads    []*job.ServerLoad
 	user     *program.Program // the user's program, until the job has started
-	encoded  []byte           // the same
+	judges   *program.Program // by which the job is evaluated, until it has started; nil: it is not
+	encoded  []byte           // of user
 }
 
 // newPlan decodes, verifies and transpiles the program of a spec.
@@ -40,14 +41,15 @@ func newPlan(ctx context.Context, spec *job.JobSpec) (*plan, error) {
 	if err := checkBackups(p, spec); err != nil {
 		return nil, err
 	}
-	if err := jobspec.CheckEvaluation(spec); err != nil {
+	judges, err := jobspec.EvaluationProgram(spec)
+	if err != nil {
 		return nil, err
 	}
 	result, err := transpiler.Transpile(ctx, p, jobspec.Transpiler(spec))
 	if err != nil {
 		return nil, err
 	}
-	plan := &plan{user: p, encoded: spec.Program}
+	plan := &plan{user: p, judges: judges, encoded: spec.Program}
 	if plan.hash, err = p.Hash(); err != nil {
 		return nil, err
 	}
@@ -92,7 +94,9 @@ func checkData(p *program.Program, spec *job.JobSpec) error {
 }
 
 // release drops the programs.
-func (p *plan) release() { p.user, p.encoded, p.trainer, p.save, p.pservers = nil, nil, nil, nil, nil }
+func (p *plan) release() {
+	p.user, p.judges, p.encoded, p.trainer, p.save, p.pservers = nil, nil, nil, nil, nil, nil
+}
 
 // checkBackups refuses a program whose last batch of a pass is left out if it is small: what a round drops might become a part of it, and be trained never.
 func checkBackups(p *program.Program, spec *job.JobSpec) error {

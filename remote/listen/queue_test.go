@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/testkit"
+	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/listen"
@@ -87,6 +89,33 @@ func TestNeedsOfSpec(t *testing.T) {
 		s.PserverNeeds = &job.Needs{Millicores: new(int64(250)), Memory: 1 << 21}
 	}); n.GetMillicores() != 2*500+4*250 || n.GetMemory() != 64<<20+2<<20+4<<21 {
 		t.Errorf("as it says: %v", n)
+	}
+}
+
+// A job that is evaluated takes the memory of whole batches of held-back data in each trainer, too.
+func TestNeedsOfAnEvaluation(t *testing.T) {
+	h := newHarness(t, listen.Config{Memory: 1 << 40}, all(idle))
+	const rows = 1 << 20
+	promised := func(evaluation *job.Evaluation) int64 {
+		t.Helper()
+		spec := reading(t)
+		spec.Trainers, spec.Evaluation = 2, evaluation
+		j := h.begin(t, spec)
+		defer func() {
+			if err := j.Stop(bounded(t)); err != nil {
+				t.Fatal(err)
+			}
+		}()
+		return j.Status().Promised.GetMemory()
+	}
+	m := testkit.Reading(t, rows, optimizer.SGD(0.05))
+	p, err := m.Program.CloneForTest().Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	more := promised(&job.Evaluation{Program: p, Loss: m.Loss, Data: []*job.DataBinding{{Dataset: testkit.Dataset, Globs: testkit.Samples(t, t.TempDir(), 5)[testkit.Dataset]}}}) - promised(nil)
+	if more < 2*rows*4 || more > 2*rows*4*64 {
+		t.Errorf("an evaluation of %d rows a batch takes %d bytes more in 2 trainers", rows, more)
 	}
 }
 

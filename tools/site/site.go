@@ -182,8 +182,8 @@ func code(text string) string {
 	return "<pre><code>" + template.HTMLEscapeString(text) + "</code></pre>"
 }
 
-// tags are what is no word of a page.
-var tags = regexp.MustCompile("[`*|#>\\[\\]()-]+|https?://\\S+")
+// tags are what is no word of a page. Hyphens stay where they are a part of one: flags such as --stop-when are searched for.
+var tags = regexp.MustCompile("[`*|#>\\[\\]()]+|-{3,}|(?m:^\\s*-\\s)|https?://\\S+")
 
 // writePages writes pages, assets and the index of the search.
 func (s *site) writePages(out string) error {

@@ -75,8 +75,8 @@ func TestSite(t *testing.T) {
 		}
 		found[e.File] = strings.Contains(e.Words, "checkpoint") || found[e.File]
 	}
-	if !found["checkpoints.html"] {
-		t.Error("the search does not find checkpoints")
+	if !found["checkpoints.html"] || !strings.Contains(text, "--stop-when") {
+		t.Error("the search does not find checkpoints, or a flag")
 	}
 	if examples := texts["layers-examples.html"]; strings.Count(examples, "<h2") < 100 || !strings.Contains(examples, `id="FC"`) {
 		t.Errorf("the page has %d examples of layers, want that of FC among 100", strings.Count(examples, "<h2"))
