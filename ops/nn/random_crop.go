@@ -16,9 +16,9 @@ func init() {
 			"name of Out, Seed, startup_seed, the step and the place in the whole batch, so they are new in every step and the same for any number of trainers. In testing the middle is cut. SeedOut is Seed.",
 		Inputs:  []ops.Slot{{Name: "X", Doc: "numbers, with more axes than shape"}, {Name: "Seed", Doc: "int64 [1]"}},
 		Outputs: []ops.Slot{{Name: "Out", Doc: "of the type of X"}, {Name: "SeedOut", Doc: "int64 [1]"}},
-		Attrs:   []ops.Attr{{Name: "shape", Doc: "extents of the part, up to those of X", Kind: []int32{}}, {Name: "startup_seed", Doc: "key of the places", Default: int32(0)},
+		Attrs: []ops.Attr{{Name: "shape", Doc: "extents of the part, up to those of X", Kind: []int32{}}, {Name: "startup_seed", Doc: "key of the places", Default: int32(0)},
 			{Name: "is_test", Doc: "testing; Fluid has no such attribute", Default: false}},
-		Infer:   inferCrop,
+		Infer: inferCrop,
 		MixesRows: func(_ *ops.Shapes, divided func(string) bool) bool {
 			return divided("Seed")
 		},
