@@ -136,14 +136,14 @@ func meantCommand(cmd *cobra.Command, name string) string {
 			others[other] = sub.Name()
 		}
 	}
+	if meant := deeperCommand(cmd, name); meant != "" {
+		return meant
+	}
 	meant := fault.E(fault.InvalidArgument, fault.DidYouMean(name, names)).Hint
 	for _, other := range slices.Sorted(maps.Keys(others)) {
 		if meant == "" && fault.E(fault.InvalidArgument, fault.DidYouMean(name, []string{other})).Hint != "" {
 			meant = fault.E(fault.InvalidArgument, fault.DidYouMean(others[other], names)).Hint
 		}
-	}
-	if meant == "" {
-		meant = deeperCommand(cmd, name)
 	}
 	return meant
 }

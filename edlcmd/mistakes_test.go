@@ -186,6 +186,7 @@ func TestMistakesOfANewUser(t *testing.T) {
 		// Jobs.
 		{"resume clicks", `did you mean "edl jobs resume"\?`},
 		{"list", `did you mean "edl checkpoint list" or "edl node list" or "edl token list"\?`},
+		{"revoke somebody", `did you mean "edl token revoke"\?`},
 		{"listen --web 127.0.0.1:7165", `^edl: --web: .*want --web=127.0.0.1:7165`},
 		{"listen --addr 127.0.0.1:0 --web=" + taken.Addr().String(), `^edl: --web .*address already in use; name another address or port`},
 		{"jobs", `want --listener ADDR; "edl run --remote" and "edl listen" start one`},
