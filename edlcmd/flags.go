@@ -75,6 +75,15 @@ func seeHelp(cmd *cobra.Command) string {
 	return fmt.Sprintf("%q lists its arguments and flags", cmd.CommandPath()+" --help")
 }
 
+// addressAfter is the fault of an address that is an argument because it follows a flag that takes its address after "=". alone: the flag has no address.
+func addressAfter(flag string, alone bool, args []string) error {
+	if !alone || len(args) == 0 || checkAddress("", args[len(args)-1]) != nil {
+		return nil
+	}
+	address := args[len(args)-1]
+	return fault.E(fault.InvalidArgument, fault.At(flag), fault.Gotf("no address, and the argument %s", fault.Quote(address)), fault.Want(flag+"="+address))
+}
+
 // explainArguments makes all commands below cmd say what they take when their arguments are wrong.
 func explainArguments(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
@@ -127,6 +136,9 @@ func meantCommand(cmd *cobra.Command, name string) string {
 			others[other] = sub.Name()
 		}
 	}
+	if meant := deeperCommand(cmd, name); meant != "" {
+		return meant
+	}
 	meant := fault.E(fault.InvalidArgument, fault.DidYouMean(name, names)).Hint
 	for _, other := range slices.Sorted(maps.Keys(others)) {
 		if meant == "" && fault.E(fault.InvalidArgument, fault.DidYouMean(name, []string{other})).Hint != "" {
@@ -134,6 +146,22 @@ func meantCommand(cmd *cobra.Command, name string) string {
 		}
 	}
 	return meant
+}
+
+// deeperCommand is the hint that names the commands two words below cmd whose last word is name.
+func deeperCommand(cmd *cobra.Command, name string) string {
+	var paths []string
+	for _, sub := range cmd.Commands() {
+		for _, deeper := range sub.Commands() {
+			if deeper.IsAvailableCommand() && deeper.Name() == name {
+				paths = append(paths, fault.Quote(deeper.CommandPath()))
+			}
+		}
+	}
+	if len(paths) == 0 {
+		return ""
+	}
+	return "did you mean " + strings.Join(paths, " or ") + "?"
 }
 
 // commandFault adds to the error of a command line whose first word is no command of root which one was probably meant. It returns other errors as they are.

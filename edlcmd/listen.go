@@ -69,7 +69,7 @@ processes of this machine, and follow them to their end. --allow-data and --allo
 them, only jobs of admins at a loopback address may do what you may. With --etcd, listeners form a cluster: --node offers this machine to
 others, and --spread starts the roles of jobs on all machines that are offered.`,
 		Example: "  edl listen --addr 127.0.0.1:7164",
-		Args:    cobra.NoArgs,
+		Args:    f.web.noArguments,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return serveJobs(cmd, c, f) },
 	}
 	f.addTo(cmd, c)

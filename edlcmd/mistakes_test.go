@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -87,9 +88,25 @@ func newUser(t *testing.T) {
 	}
 }
 
+// partOfAModel copies the exported model to part, without its first parameter.
+func partOfAModel(t *testing.T) {
+	t.Helper()
+	if err := os.CopyFS("part", os.DirFS("served")); err != nil {
+		t.Fatal(err)
+	}
+	weights, err := filepath.Glob("part/*.w_0")
+	if err != nil || len(weights) != 1 {
+		t.Fatalf("got %v, %v, want the weights of one layer", weights, err)
+	}
+	if err := os.Remove(weights[0]); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Each message that somebody meets who goes from a table to a served model for the first time says what is wrong, where, and what to do.
 func TestMistakesOfANewUser(t *testing.T) {
 	newUser(t)
+	partOfAModel(t)
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -160,12 +177,18 @@ func TestMistakesOfANewUser(t *testing.T) {
 		{"serve program.pb", `--fetch NAME,... says what the model computes`},
 		{"serve served --fetch prise", `did you mean "price"\?`},
 		{"serve served --addr " + taken.Addr().String(), `address already in use; name another address or port`},
+		{"serve part", `^edl: part, variable .*: not found: .*export the model again: "edl export" writes`},
 		{"serve served --addr 8500", `want HOST:PORT, such as 127.0.0.1:`},
 		{"serve served --addr 0.0.0.0:8500", `want --tls-cert and --tls-key, or --insecure`},
 		{"serve served --tls-cert cert.pem", `want --tls-cert and --tls-key`},
 		{"serve served --tls-cert cert.pem --tls-key cert.pem", `want a certificate in --tls-cert and its key in --tls-key, both as PEM`},
 		{"serve served --schema schema.yaml", `give the schema that the model was trained with`},
 		// Jobs.
+		{"resume clicks", `did you mean "edl jobs resume"\?`},
+		{"list", `did you mean "edl checkpoint list" or "edl node list" or "edl token list"\?`},
+		{"revoke somebody", `did you mean "edl token revoke"\?`},
+		{"listen --web 127.0.0.1:7165", `^edl: --web: .*want --web=127.0.0.1:7165`},
+		{"listen --addr 127.0.0.1:0 --web=" + taken.Addr().String(), `^edl: --web .*address already in use; name another address or port`},
 		{"jobs", `want --listener ADDR; "edl run --remote" and "edl listen" start one`},
 		{"jobs show clicks", `no listener on this machine that has job "clicks", want --listener ADDR`},
 		{"why clicks", `want --listener ADDR; if it has ended, start "edl listen" again`},

@@ -57,10 +57,8 @@ the fetched variables depend on is computed, as it is after training.`,
   edl run program.pb --data train='data/train-*' --remote --trainers 2 --pservers 2
   edl run model --feed x=x.npy --fetch fc_0.tmp_1`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 1 && f.where.address == onThisMachine && checkAddress("", args[len(args)-1]) == nil {
-				address := args[len(args)-1]
-				return fault.E(fault.InvalidArgument, fault.At("--remote"), fault.Gotf("no address, and the argument %s", fault.Quote(address)),
-					fault.Want("--remote="+address))
+			if err := addressAfter("--remote", len(args) > 1 && f.where.address == onThisMachine, args); err != nil {
+				return err
 			}
 			return cobra.MaximumNArgs(1)(cmd, args)
 		},

@@ -228,6 +228,11 @@ func serveModel(ctx context.Context, c *console, f *serveFlags, path string) err
 	return context.Cause(ctx)
 }
 
+// portFault is the fault of an address that a flag names and nothing can listen on.
+func portFault(flag, address string, err error) error {
+	return fault.E(fault.Unavailable, fault.At(flag+" "+address), fault.Cause(err), fault.Hint("name another address or port, or end what listens there; port 0 chooses a free one"))
+}
+
 // listen opens the addresses and prints them.
 func (f *serveFlags) listen(ctx context.Context, c *console, secret *tls.Config) (plain, calls net.Listener, err error) {
 	defer func() {
@@ -240,7 +245,7 @@ func (f *serveFlags) listen(ctx context.Context, c *console, secret *tls.Config)
 	open := func(flag, address string) (net.Listener, error) {
 		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 		if err != nil {
-			return nil, fault.E(fault.Unavailable, fault.At(flag+" "+address), fault.Cause(err), fault.Hint("name another address or port, or end what listens there; port 0 chooses a free one"))
+			return nil, portFault(flag, address, err)
 		}
 		return l, nil
 	}

@@ -32,6 +32,14 @@ type webFlags struct {
 // anyPort is where pages are served that nobody has named an address for.
 const anyPort = "127.0.0.1:0"
 
+// noArguments refuses arguments. An address that follows --web without "=" is no value of the flag: the error says how to give it.
+func (f *webFlags) noArguments(cmd *cobra.Command, args []string) error {
+	if err := addressAfter("--web", f.address == anyPort, args); err != nil {
+		return err
+	}
+	return cobra.NoArgs(cmd, args)
+}
+
 func (f *webFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.address, "web", "", "serve the dashboard and /metrics on `HOST:PORT` (alone: a free port of the loopback interface); beyond loopback with TLS")
@@ -113,7 +121,7 @@ func (f *webFlags) serve(ctx context.Context, c *console, l *remote.Listener, to
 	}
 	port, err := (&net.ListenConfig{}).Listen(ctx, "tcp", f.address)
 	if err != nil {
-		return nil, fault.Wrap(fault.Unavailable, "--web "+f.address, err)
+		return nil, portFault("--web", f.address, err)
 	}
 	cfg := web.Config{Source: web.Of(client), Tokens: tokens, Issuer: others, Authority: authority, Address: l.Address(), Version: c.currentVersion().Version, Debug: f.debug, Metrics: f.metrics}
 	if !quiet {

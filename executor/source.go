@@ -50,7 +50,7 @@ func ReadOp(p *program.Program) (*program.Op, error) {
 	}
 	if read == nil {
 		return nil, fault.E(fault.InvalidProgram, fault.Got("a program without a read op"), fault.Want("a program that reads its own data"),
-			fault.Hint("read a dataset with layers.OpenDataset, or feed it with Run"))
+			fault.Hint("read a dataset with layers.OpenDataset, or feed it: with Run in Go, with --data and --batch-size in the command edl"))
 	}
 	return read, nil
 }

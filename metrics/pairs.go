@@ -111,7 +111,7 @@ func (k kind) serves(p pair) bool {
 }
 
 // Fill returns s with the variables that it leaves empty. It takes them from the losses of p, where exactly one prediction with its label fits. It checks
-// that p has the variables that s names.
+// that p has the variables that s names, and that the prediction is of floats.
 func (s Spec) Fill(p *program.Program) (Spec, error) {
 	k, err := kindOf(s.Kind)
 	if err != nil {
@@ -127,6 +127,10 @@ func (s Spec) Fill(p *program.Program) (Spec, error) {
 				return s, fault.E(fault.NotFound, fault.At("metric "+s.Kind), fault.Var(name), fault.Got("no such variable in the program"), fault.Want("the name of one"),
 					fault.DidYouMean(name, all))
 			}
+		}
+		if v, _ := p.Global().Find(s.Prediction); v.Kind == program.LoDTensor && !v.DType.IsFloat() {
+			return s, fault.E(fault.TypeMismatch, fault.At("metric "+s.Kind), fault.Var(s.Prediction), fault.Gotf("a prediction of %v", v.DType), fault.Want("float32 or float64"),
+				fault.Hint("the prediction comes first: "+s.Kind+"=PREDICTION,LABEL"))
 		}
 		return s, nil
 	}

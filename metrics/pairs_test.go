@@ -72,4 +72,7 @@ func TestFill(t *testing.T) {
 	if _, err := (metrics.Spec{Kind: "auc", Prediction: "p", Label: "yy"}).Fill(p); err == nil || !strings.Contains(err.Error(), `did you mean "y"`) {
 		t.Errorf("a label that is not there: %v", err)
 	}
+	if _, err := (metrics.Spec{Kind: "auc", Prediction: "y", Label: "p"}).Fill(p); err == nil || !strings.Contains(err.Error(), `variable "y": type mismatch: got a prediction of int64`) {
+		t.Errorf("a label in the place of the prediction: %v", err)
+	}
 }

@@ -103,7 +103,18 @@ func (m *Model) loadFiles(ctx context.Context, path string, whole, p *program.Pr
 		return t.tensor, nil
 	}
 	loaded.scope, err = export.LoadParamsInto(place, path, whole, p)
-	return loaded, err
+	return loaded, notAllThere(err)
+}
+
+// notAllThere says what to do when files do not have the variables of the program. A server loads all of them or none, so what helps a program that trains does not help here.
+func notAllThere(err error) error {
+	var f *fault.Fault
+	if !errors.As(err, &f) || f.Kind != fault.NotFound && f.Kind != fault.ShapeMismatch || f.Variable == "" {
+		return err
+	}
+	c := *f
+	c.Hint = "export the model again: \"edl export\" writes the program and all its parameters"
+	return &c
 }
 
 // loadProgram reads the program at the path of the model, whole and as it is served.

@@ -16,8 +16,8 @@ func init() {
 	registerLookup("lookup_table", "int64, the ids on a last axis of extent 1", "dims of Ids with the width of W as last extent",
 		func(s *ops.Shapes) ([]int64, error) {
 			ids := s.In("Ids").Dims
-			if len(ids) == 0 || !opkit.Agree(ids[len(ids)-1], 1) {
-				return nil, s.Errorf("Ids", "a last extent of 1")
+			if err := opkit.CheckIDDims(s, "Ids"); err != nil {
+				return nil, err
 			}
 			return ids[:len(ids)-1], nil
 		})

@@ -1,9 +1,11 @@
 package opkit
 
 import (
+	"fmt"
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
@@ -144,4 +146,20 @@ func InOrder[V any](m map[string]V) iter.Seq2[string, V] {
 			}
 		}
 	}
+}
+
+// CheckIDDims checks that the ids of a lookup stand on a last axis of extent 1. The error says how a field of several ids gets it.
+func CheckIDDims(s *ops.Shapes, slot string) error {
+	ids := s.In(slot).Dims
+	switch {
+	case len(ids) == 0:
+		return s.Errorf(slot, "a last extent of 1")
+	case Agree(ids[len(ids)-1], 1):
+		return nil
+	}
+	var b strings.Builder
+	for _, d := range ids {
+		fmt.Fprintf(&b, "%d, ", max(d, 0)) // 0 keeps an open extent
+	}
+	return s.Errorf(slot, "a last extent of 1, as layers.Reshape(ids, []int64{%s1}) gives it", b.String())
 }

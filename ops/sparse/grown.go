@@ -29,11 +29,26 @@ func Grown(p *program.Program) map[string]bool {
 	return grown
 }
 
-// KeyFields returns the variables that a program looks up in tables that grow, each once. Their elements are keys of rows.
+// KeyFields returns the variables that a program looks up in tables that grow, each once. Their elements are keys of rows. Of ids that only have got other dims, it is
+// the variable that had them first: a field of several keys gets a last axis of extent 1 before it is looked up.
 func KeyFields(p *program.Program) (names []string) {
+	from := map[string]string{} // what an op gives other dims, by its result
 	for _, op := range p.Global().Ops {
-		if name := op.In("Ids"); op.Type == "lookup_sparse_table" && !slices.Contains(names, name) {
-			names = append(names, name)
+		switch op.Type {
+		case "reshape", "reshape2", "squeeze", "squeeze2", "unsqueeze", "unsqueeze2", "flatten", "flatten2":
+			first := op.In("X")
+			if earlier, ok := from[first]; ok {
+				first = earlier
+			}
+			from[op.Out("Out")] = first
+		case "lookup_sparse_table":
+			name := op.In("Ids")
+			if first, ok := from[name]; ok {
+				name = first
+			}
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
 		}
 	}
 	return names

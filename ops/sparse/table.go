@@ -134,8 +134,11 @@ func inferSparseLookup(s *ops.Shapes) error {
 	if err := checkInitial(s); err != nil {
 		return err
 	}
-	if ids.DType != tensor.Int64 || len(ids.Dims) == 0 || !opkit.Agree(ids.Dims[len(ids.Dims)-1], 1) {
+	if ids.DType != tensor.Int64 {
 		return s.Errorf("Ids", "int64 with a last extent of 1")
+	}
+	if err := opkit.CheckIDDims(s, "Ids"); err != nil {
+		return err
 	}
 	s.SetAt("Out", 0, ops.Meta{Kind: program.LoDTensor, DType: tensor.Float32, Dims: slices.Concat(ids.Dims[:len(ids.Dims)-1], w.Dims[1:])})
 	s.ShareLoD("Out", "Ids")

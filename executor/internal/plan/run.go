@@ -77,14 +77,17 @@ func RunToUpdate(ctx context.Context, p *Plan, pool *Pool) error {
 	return p.weight.tell(&p.step, p.caller)
 }
 
-// cutShort completes the error of an update on one machine that has failed.
+// cutShort adds to the error of an update on one machine that has failed what has become of the variables.
 func cutShort(p *Plan, err error) error {
 	var f *fault.Fault
 	if !p.trains || p.outside || !errors.As(err, &f) {
 		return err
 	}
 	c := *f
-	c.Hint = "the update was cut short: some variables are those of this step and some those of the step before; load a saved state"
+	if c.Hint != "" {
+		c.Hint += "; "
+	}
+	c.Hint += "the update was cut short: some variables are those of this step and some those of the step before; load a saved state"
 	return &c
 }
 
