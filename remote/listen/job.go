@@ -293,7 +293,7 @@ func (j *Job) Status() *job.JobStatus {
 		s.Paused = j.paused()
 		j.manager.queue.tell(s)
 		if s.Paused == "" && (s.State == job.State_STARTING || s.State == job.State_RUNNING) {
-			s.Waiting = j.dry()
+			s.Waiting = dry(&j.record)
 		}
 	}
 	return s

@@ -289,8 +289,8 @@ func (r *record) paused() string {
 }
 
 // dry says which files a job waits for all of whose trainers wait for new ones, and since when; empty where one does not, or nobody knows. Of many trainers the
-// coordinator lists the waits of some.
-func (r *record) dry() string {
+// coordinator lists the waits of some. mu is held.
+func dry(r *record) string {
 	q := r.reports.queues
 	if _, silent := r.reports.silent[cluster.Member{Role: job.Role_COORDINATOR}]; silent || r.roles == nil || len(q.GetMembers()) == 0 {
 		return ""
