@@ -58,7 +58,7 @@ func loseListeners(t *testing.T, edl string, seed uint64) {
 		t.Fatal(err)
 	}
 	authority := filepath.Join(t.TempDir(), "authority.pem")
-	env := append(os.Environ(), "XDG_RUNTIME_DIR="+t.TempDir(), "TMPDIR="+scratch, "EDL_AUTHORITY="+authority)
+	env := append(os.Environ(), "XDG_RUNTIME_DIR="+t.TempDir(), "EDL_AUTHORITY="+authority, "TMPDIR="+scratch) // roles get the last one, too
 	folder := filepath.Join(dir, "kept")
 	t.Cleanup(func() { dismissKeeper(t, folder) })
 	growingJob(t, dir)
@@ -147,7 +147,7 @@ func loseListeners(t *testing.T, edl string, seed uint64) {
 }
 
 // checkSecrets looks for private keys, that of the authority and any other, where they must not be: in the command lines and environments of all processes with the
-// environment of the test, and in files below some folders.
+// last variable of the environment of the test, and in files below some folders.
 func checkSecrets(t *testing.T, authority string, env []string, folders ...string) {
 	t.Helper()
 	text, err := os.ReadFile(authority)

@@ -46,7 +46,7 @@ func TestHandover(t *testing.T) {
 // A keeper that is killed takes the roles of its jobs along, and nothing is left of them. The listener and the client say so and end, and the next listener goes on with the job from its checkpoint.
 func TestKeeperIsKilled(t *testing.T) {
 	c := &struckCluster{t: t, edl: edlFile(t), dir: t.TempDir()}
-	c.env = append(os.Environ(), "TMPDIR="+t.TempDir(), "EDL_AUTHORITY="+filepath.Join(t.TempDir(), "authority.pem"), "XDG_RUNTIME_DIR="+t.TempDir())
+	c.env = append(os.Environ(), "EDL_AUTHORITY="+filepath.Join(t.TempDir(), "authority.pem"), "XDG_RUNTIME_DIR="+t.TempDir(), "TMPDIR="+t.TempDir())
 	growingJob(t, c.dir)
 	c.add("taker")
 	p := c.parts[0]
@@ -113,7 +113,7 @@ func TestKeptStateEndsWithItsListener(t *testing.T) {
 	}{"killed": {syscall.SIGKILL, 1}, "terminated": {syscall.SIGTERM, 130}} {
 		t.Run(name, func(t *testing.T) {
 			c := &struckCluster{t: t, edl: edlFile(t), dir: t.TempDir(), client: &bytes.Buffer{}}
-			c.env = append(os.Environ(), "TMPDIR="+t.TempDir(), "EDL_AUTHORITY="+filepath.Join(t.TempDir(), "authority.pem"), "XDG_RUNTIME_DIR="+t.TempDir())
+			c.env = append(os.Environ(), "EDL_AUTHORITY="+filepath.Join(t.TempDir(), "authority.pem"), "XDG_RUNTIME_DIR="+t.TempDir(), "TMPDIR="+t.TempDir())
 			growingJob(t, c.dir)
 			c.add("taker")
 			p := c.parts[0]
@@ -188,7 +188,7 @@ type struckCluster struct {
 	t        *testing.T
 	edl      string // path of the binary, which an upgrade replaces
 	dir      string
-	env      []string
+	env      []string          // the last one is TMPDIR, which tells processes of the test from all others
 	etcd     *etcdtest.Cluster // nil: the listener has its own
 	random   *rand.Rand
 	client   *bytes.Buffer // what the client of the job has said
@@ -211,7 +211,7 @@ func handOver(t *testing.T, seed uint64, want string) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	c := &struckCluster{t: t, edl: edlFile(t), dir: t.TempDir(), random: random, waiting: seed%3 == 1}
 	scratch := t.TempDir()
-	c.env = append(os.Environ(), "TMPDIR="+scratch, "EDL_AUTHORITY="+filepath.Join(t.TempDir(), "authority.pem"), "XDG_RUNTIME_DIR="+t.TempDir())
+	c.env = append(os.Environ(), "EDL_AUTHORITY="+filepath.Join(t.TempDir(), "authority.pem"), "XDG_RUNTIME_DIR="+t.TempDir(), "TMPDIR="+scratch)
 	growingJob(t, c.dir)
 	if seed%3 == 2 {
 		c.etcd = etcdtest.Start(t, 1, etcdtest.Options{})
@@ -407,7 +407,7 @@ func (c *struckCluster) keeperOf(p *struckPart) int {
 	return 0
 }
 
-// processes are those of listeners, keepers and roles: all that have the environment of the cluster and are not the client.
+// processes are those of listeners, keepers and roles: all that have the last variable of the environment of the cluster, which roles get, too.
 func (c *struckCluster) processes() (pids []int) {
 	all, err := filepath.Glob("/proc/[0-9]*/environ")
 	if err != nil {

@@ -33,7 +33,7 @@ func (j *Job) Times(rounds, traces, sampled bool) (all []*rpc.RoleTimes) {
 			m.Trace, m.Clock, m.Missing = traceOf(r, h)
 		}
 		if traces && m.Missing != "" {
-			m.Missing = j.noTrace(m.Missing)
+			m.Missing = noTrace(&j.record, m.Missing)
 		}
 		all = append(all, m)
 	}
@@ -56,7 +56,7 @@ func traceOf(r *job.RoleStatus, h launch.Handle) (trace []byte, clock int64, mis
 }
 
 // noTrace is why a role has no trace, where missing is what is known of the role itself. mu is held.
-func (r *record) noTrace(missing string) string {
+func noTrace(r *record, missing string) string {
 	switch {
 	case !r.profiled:
 		return "the job profiles no steps"
