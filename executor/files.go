@@ -107,7 +107,7 @@ func (f Files) LoadParams(s *Scope, path string, p *program.Program) error {
 		return fault.File(fault.InvalidArgument, path, err)
 	}
 	if info.IsDir() {
-		return f.loadDirectory(s, path, p)
+		return loadDirectory(f, s, path, p)
 	}
 	return f.LoadFile(s, path, p)
 }
@@ -122,7 +122,7 @@ func (f Files) LoadCombined(s *Scope, path string, p *program.Program) error {
 }
 
 // placeOf is the place of one variable of a program, which takes at most so many bytes of a file.
-func (f Files) placeOf(declared *program.Var, bytes int64) tensor.Place {
+func placeOf(f Files, declared *program.Var, bytes int64) tensor.Place {
 	if f.place == nil {
 		return nil
 	}

@@ -31,7 +31,7 @@ func (f Files) readSafetensors(path string, p *program.Program, partial bool) ([
 		return nil, err
 	}
 	defer file.Close()
-	values, err := f.namedIn(bufio.NewReaderSize(file, 1<<20), info, p, partial)
+	values, err := namedIn(f, bufio.NewReaderSize(file, 1<<20), info, p, partial)
 	var found *fault.Fault
 	if errors.As(err, &found) {
 		return nil, found.In(path, ", ")
@@ -40,7 +40,7 @@ func (f Files) readSafetensors(path string, p *program.Program, partial bool) ([
 }
 
 // namedIn reads a file of so many bytes.
-func (f Files) namedIn(r io.Reader, size int64, p *program.Program, partial bool) (values []namedTensor, err error) {
+func namedIn(f Files, r io.Reader, size int64, p *program.Program, partial bool) (values []namedTensor, err error) {
 	file, err := safetensors.Open(r, safetensors.Limits{Bytes: size})
 	if err != nil {
 		return nil, err
@@ -51,7 +51,7 @@ func (f Files) namedIn(r io.Reader, size int64, p *program.Program, partial bool
 			return nil, nil // left out, or rows that become a table
 		}
 		declared, _ := p.Global().Var(t.Name)
-		return f.placeOf(declared, size)(t.DType, t.Dims)
+		return placeOf(f, declared, size)(t.DType, t.Dims)
 	}
 	take := func(name string, t *tensor.Tensor) error {
 		at, ok := slices.BinarySearch(missing, name)
