@@ -107,7 +107,7 @@ func (f Files) LoadParams(s *Scope, path string, p *program.Program) error {
 		return fault.File(fault.InvalidArgument, path, err)
 	}
 	if info.IsDir() {
-		return f.loadDirectory(s, path, p)
+		return loadDirectory(f, s, path, p)
 	}
 	return f.LoadFile(s, path, p)
 }
@@ -121,16 +121,16 @@ func (f Files) LoadCombined(s *Scope, path string, p *program.Program) error {
 	return s.setAll(values)
 }
 
-// of is the place of one variable of a program, which takes at most so many bytes of a file.
-func (p Place) of(declared *program.Var, bytes int64) tensor.Place {
-	if p == nil {
+// placeOf is the place of one variable of a program, which takes at most so many bytes of a file.
+func placeOf(f Files, declared *program.Var, bytes int64) tensor.Place {
+	if f.place == nil {
 		return nil
 	}
 	return func(dtype tensor.DType, dims []int64) (*tensor.Tensor, error) {
 		if dtype != declared.DType || !ops.Compatible(dims, declared.Dims) {
 			return nil, nil // which the caller refuses
 		}
-		return p(declared.Name, dtype, dims, min(bytes, declaredBytes(declared)))
+		return f.place(declared.Name, dtype, dims, min(bytes, declaredBytes(declared)))
 	}
 }
 

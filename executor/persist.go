@@ -73,10 +73,10 @@ func SaveCombined(s *Scope, path string, p *program.Program) error {
 // LoadPersistables reads what SavePersistables wrote for p into s. Every persistable tensor of p must be there, with its dtype and
 // dims. When it fails, s is as it was.
 func LoadPersistables(s *Scope, dir string, p *program.Program) error {
-	return Files{}.loadDirectory(s, dir, p)
+	return loadDirectory(Files{}, s, dir, p)
 }
 
-func (f Files) loadDirectory(s *Scope, dir string, p *program.Program) error {
+func loadDirectory(f Files, s *Scope, dir string, p *program.Program) error {
 	var values []namedTensor
 	err := readUnchanged(dir, p, func() (err error) {
 		values, err = f.readDirectory(dir, p, false)
@@ -316,7 +316,7 @@ func readFile(root *os.Root, name string, read func(*tensorReader) error) error 
 // variable reads the next stream as variable name of p.
 func (r *tensorReader) variable(f Files, p *program.Program, name string) (*tensor.Tensor, error) {
 	declared, _ := p.Global().Var(name)
-	t, err := r.next(declaredBytes(declared), f.place.of(declared, r.size))
+	t, err := r.next(declaredBytes(declared), placeOf(f, declared, r.size))
 	if err != nil {
 		return nil, ofVariable(name, err)
 	}

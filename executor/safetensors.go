@@ -31,7 +31,7 @@ func (f Files) readSafetensors(path string, p *program.Program, partial bool) ([
 		return nil, err
 	}
 	defer file.Close()
-	values, err := namedIn(bufio.NewReaderSize(file, 1<<20), info, p, partial, f.place)
+	values, err := namedIn(f, bufio.NewReaderSize(file, 1<<20), info, p, partial)
 	var found *fault.Fault
 	if errors.As(err, &found) {
 		return nil, found.In(path, ", ")
@@ -39,19 +39,19 @@ func (f Files) readSafetensors(path string, p *program.Program, partial bool) ([
 	return values, err
 }
 
-// namedIn reads a file of so many bytes into memory of a place.
-func namedIn(r io.Reader, size int64, p *program.Program, partial bool, place Place) (values []namedTensor, err error) {
+// namedIn reads a file of so many bytes.
+func namedIn(f Files, r io.Reader, size int64, p *program.Program, partial bool) (values []namedTensor, err error) {
 	file, err := safetensors.Open(r, safetensors.Limits{Bytes: size})
 	if err != nil {
 		return nil, err
 	}
 	missing, grown, parts := Persistables(p), sparse.Grown(p), map[string]*tensor.Tensor{}
 	file.Place = func(t safetensors.Tensor) (*tensor.Tensor, error) {
-		if _, ok := slices.BinarySearch(missing, t.Name); !ok || place == nil || grown[t.Name] {
+		if _, ok := slices.BinarySearch(missing, t.Name); !ok || f.place == nil || grown[t.Name] {
 			return nil, nil // left out, or rows that become a table
 		}
 		declared, _ := p.Global().Var(t.Name)
-		return place.of(declared, size)(t.DType, t.Dims)
+		return placeOf(f, declared, size)(t.DType, t.Dims)
 	}
 	take := func(name string, t *tensor.Tensor) error {
 		at, ok := slices.BinarySearch(missing, name)
