@@ -294,7 +294,7 @@ func InferAgain(s *Shapes, op *program.Op, input func(name string) Meta) error {
 			}
 		}
 	}
-	return s.again(op)
+	return inferAgain(s, op)
 }
 
 // InferSlots is InferAgain with the types of all variables of a slot, in their order; those of program.Empty do not count.
@@ -302,10 +302,10 @@ func InferSlots(s *Shapes, op *program.Op, inputs func(slot string) []Meta) erro
 	for slot, metas := range s.in {
 		copy(metas, inputs(slot))
 	}
-	return s.again(op)
+	return inferAgain(s, op)
 }
 
-func (s *Shapes) again(op *program.Op) error {
+func inferAgain(s *Shapes, op *program.Op) error {
 	if s.op != op {
 		s.op, s.kept = op, nil // tensors gave attributes
 	}

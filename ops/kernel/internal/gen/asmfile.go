@@ -39,7 +39,7 @@ func (u *asmFile) assembly() ([]byte, error) {
 }
 
 // vector returns a register of 256 bits, or of 512 in a wide function.
-func (u *asmFile) vector() reg.VecVirtual {
+func vector(u *asmFile) reg.VecVirtual {
 	if u.wide {
 		return u.ZMM()
 	}

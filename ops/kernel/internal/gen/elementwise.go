@@ -62,13 +62,13 @@ func pure(compute func(u *asmFile, in, scalars vectors) vectors) func(u *asmFile
 }
 
 func (u *asmFile) add(x, y reg.VecVirtual) reg.VecVirtual {
-	out := u.vector()
+	out := vector(u)
 	u.VADDPS(y, x, out)
 	return out
 }
 
 func (u *asmFile) sub(x, y reg.VecVirtual) reg.VecVirtual {
-	out := u.vector()
+	out := vector(u)
 	u.VSUBPS(y, x, out)
 	return out
 }

@@ -118,7 +118,7 @@ func (s sandwich) emit(u *asmFile) {
 			loaded := map[int]reg.VecVirtual{}
 			x := func(i int) reg.VecVirtual {
 				if loaded[i] == nil {
-					loaded[i] = u.vector()
+					loaded[i] = vector(u)
 					u.VMOVUPS(stepped(from, inColumn, inColumn3, i, 0), loaded[i])
 				}
 				return loaded[i]
