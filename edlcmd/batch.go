@@ -65,10 +65,15 @@ func (f *batchFlag) set(flags *pflag.FlagSet, p *program.Program) error {
 				fault.Wantf("its batch_size, %v", noiseFor(op))))
 		}
 	}
-	if !found {
+	switch {
+	case found:
+		return nil
+	case !reads(p) && !trains(p):
+		return fault.E(fault.InvalidArgument, fault.At("--batch-size"), fault.Got("a program that is fed and trains nothing"),
+			fault.Want("one that reads batches, or that trains on what it is fed"), fault.Hint("\"edl run --feed\" runs this one; the rows of what it is fed are its batch"))
+	default:
 		return fault.E(fault.InvalidArgument, fault.At("--batch-size"), fault.Got("a program that does not divide its data into batches"), fault.Want("one that reads batches"))
 	}
-	return nil
 }
 
 // noiseFor returns the size of batches by which dpsgd divides its noise.

@@ -64,7 +64,7 @@ func (m *Model) load(ctx context.Context, old *version) (*program.Program, *para
 		if !errors.Is(err, fault.NotFound) || m.paramsOf(path) == "" {
 			return p, params, err
 		}
-		m.settings.log.InfoContext(ctx, "there is no state to follow yet, so the model has the parameters beside its program", "path", path)
+		m.settings.log.WarnContext(ctx, "there is no state to follow yet, so the model has the parameters beside its program", "path", path, "error", err)
 	}
 	params := m.paramsOf(path)
 	if params == "" {

@@ -16,7 +16,7 @@ var (
 		"GOCOVERDIR", "GODEBUG", "GOGC", "GOMAXPROCS", "GOMEMLIMIT", "GORACE", "LD_LIBRARY_PATH",
 		"COMSPEC", "PATHEXT", "SYSTEMDRIVE", "SYSTEMROOT", "USERPROFILE", "WINDIR",
 	}
-	passedPrefixes = []string{"AWS_", "EDL_", "LC_"}
+	passedPrefixes = []string{"AWS_", "AZURE_", "EDL_", "GOOGLE_", "LC_"}
 	// keptBack are variables with such a prefix that say who the user of the listener is.
 	keptBack = []string{"EDL_AUTHORITY", "EDL_CREDENTIALS"}
 )
