@@ -24,6 +24,5 @@ func TestClustersTrainThroughEachOp(t *testing.T) {
 	lawcheck.Law(t, "math", allCases(), map[string]string{
 		"merge_selected_rows":           "it reads a sparse gradient, which nothing feeds; din of TestProgramsThatTrainObeyTheLaw has it",
 		"get_tensor_from_selected_rows": "likewise",
-		"squared_l2_norm_merge":         "servers alone have it, for the norm of gradients that they have slices of; TestLaw of the transpiler clips by it",
 	})
 }
