@@ -55,7 +55,7 @@ func layOver(x, y []int64, axis int64) (out, a, b []int64, ok bool) {
 
 // inferBroadcast checks that X and Y fit, and gives Out the type of X and the dims of both.
 func inferBroadcast(s *ops.Shapes) error {
-	if err := s.SameType("X", "Y"); err != nil {
+	if err := opkit.OneTypeSoFar(s, "X", "Y"); err != nil {
 		return err
 	}
 	x, y := s.In("X").Dims, s.In("Y").Dims

@@ -100,7 +100,7 @@ func registerReduction(name, what, gradient string, outputs []string, forward, b
 	if name == "reduce_mean" {
 		def.Inputs[0].Doc = "float"
 		def.Infer = func(s *ops.Shapes) error {
-			if err := s.IsFloat("X"); err != nil {
+			if err := opkit.FloatSoFar(s, "X"); err != nil {
 				return err
 			}
 			return inferReduced(s)

@@ -176,7 +176,7 @@ func registerCurve(u curve) {
 		Attrs:   u.attrs,
 		Infer: func(s *ops.Shapes) error {
 			s.Like("Out", "X")
-			return s.IsFloat("X")
+			return opkit.FloatSoFar(s, "X")
 		},
 		Cost:      opkit.PerElement(u.flops),
 		Bind:      opkit.BindFloats("X", bindCurve(u.f32, !u.apart), bindCurve(u.f64, !u.apart)),

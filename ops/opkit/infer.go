@@ -1,6 +1,7 @@
 package opkit
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -57,6 +58,23 @@ func CheckType(s *ops.Shapes, slot string, ok bool, want string) error {
 		return nil
 	}
 	return fault.E(fault.TypeMismatch, fault.On(s.Op()), fault.Var(s.Op().In(slot)), fault.Gotf("%s %v", slot, s.In(slot)), fault.Want(want))
+}
+
+// FloatSoFar is Shapes.IsFloat for an op that versions of Paddle compute for integers and truth values, too: a program with them is fine, so the fault is of kind Unsupported.
+func FloatSoFar(s *ops.Shapes, slot string) error { return notYet(s.IsFloat(slot)) }
+
+// OneTypeSoFar is Shapes.SameType for an op to which programs of Paddle give operands of several types: such a program is fine, so the fault is of kind Unsupported.
+func OneTypeSoFar(s *ops.Shapes, slots ...string) error { return notYet(s.SameType(slots...)) }
+
+// notYet makes a fault about a type one about a type that EDL does not compute with yet.
+func notYet(err error) error {
+	var f *fault.Fault
+	if !errors.As(err, &f) {
+		return err
+	}
+	c := *f
+	c.Kind, c.Hint = fault.Unsupported, "EDL has no such types for this op yet: add a cast"
+	return &c
 }
 
 // SameShape checks that input slots hold values of one element type and of equal dims. An open extent equals any other.
