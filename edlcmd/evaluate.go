@@ -95,7 +95,9 @@ func (f *evalFlags) prepare(ctx context.Context, flags *pflag.FlagSet, texts []s
 	if v.specs, err = metricSpecs(texts, v.program); err != nil {
 		return nil, err
 	}
-	v.loss = lossName(v.program)
+	if v.loss = lossName(v.program); f.program == "" {
+		v.loss = lossName(p) // which tells the scale of a loss from other factors
+	}
 	score, err := metrics.NewScore(v.loss, v.specs...)
 	if err != nil {
 		return nil, inFile("--metric", err)

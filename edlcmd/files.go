@@ -186,8 +186,36 @@ func kindOfBytes(head []byte) fileKind {
 var firstBytes = []byte{0x0a, 0x12, 0x1a, 0x22, 0x2a, 0x80}
 
 // lossName returns the variable that a program minimizes: the one whose gradient the backward pass starts with. A clone for test has no backward
-// pass; its loss is the only output of the op with the mark of the loss. The result is "" when the program shows neither.
-func lossName(p *program.Program) string {
+// pass; its loss is the only output of the op with the mark of the loss. The result is "" when the program shows neither. Of a loss that mixed precision
+// scales it is the one without the scale.
+func lossName(p *program.Program) string { return unscaled(p, minimized(p)) }
+
+// unscaled returns the variable that p multiplies by the scale of a loss to get name, and name itself if it is no such product.
+func unscaled(p *program.Program, name string) string {
+	scales := map[string]bool{}
+	for _, op := range p.Global().Ops {
+		switch op.Type {
+		case "check_finite_and_unscale":
+			scales[op.In("Scale")] = true
+		case "update_loss_scaling":
+			scales[op.In("PrevLossScaling")] = true
+		}
+	}
+	for _, op := range p.Global().Ops {
+		if op.Type != "elementwise_mul" || op.Out("Out") != name || name == "" {
+			continue
+		}
+		for _, slots := range [][2]string{{"Y", "X"}, {"X", "Y"}} {
+			if scales[op.In(slots[0])] {
+				return op.In(slots[1])
+			}
+		}
+	}
+	return name
+}
+
+// minimized is lossName with the scale.
+func minimized(p *program.Program) string {
 	marked := ""
 	for _, op := range p.Global().Ops {
 		role, outputs := op.Role(), op.OutputNames()
