@@ -29,6 +29,12 @@ func ExampleInverse() {
 	// Output: [1 2 2] [-5 2 3 -1]
 }
 
+func ExampleSolve() {
+	s := newSketch()
+	s.print(layers.Solve(layers.Reshape(s.numbers("x", 4, 1, 2, 3, 5), []int64{-1, 2, 2}), s.numbers("y", 2, 8, 21)))
+	// Output: [1 2] [2 3]
+}
+
 func ExampleAtan2() {
 	s := newSketch()
 	s.print(layers.Atan2(s.numbers("y", 2, 1, -1), s.numbers("x", 2, 1, -1)))

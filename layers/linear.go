@@ -32,6 +32,15 @@ func Inverse(x Variable, opts ...Option) Variable {
 	return l.result(l.op("inverse", In{"Input": {x}}, nil, "Output"))
 }
 
+// Solve solves the systems x*out = y of linear equations, x of square matrices on the last two axes. y has a column for each right side, or is one right side for each
+// matrix. One of both may be the same for all systems, without their axes. A matrix that has no inverse ends the run.
+//
+// Options: Name. Op: solve.
+func Solve(x, y Variable, opts ...Option) Variable {
+	l := start("solve", opts, nil, x, y)
+	return l.result(l.op("solve", In{"X": {x}, "Y": {y}}, nil, "Out"))
+}
+
 // Atan2 is the angle of points, from -pi to pi: atan(y/x) in the quadrant of (x, y), for each element.
 //
 // Options: Name. Op: atan2.
