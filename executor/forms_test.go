@@ -44,6 +44,18 @@ func TestFormsThatAreReadInParts(t *testing.T) {
 			fill_constant -> Out=k | shape=[1L] value=0.0f dtype=3
 			write_to_array X=x I=i -> Out=items
 			read_from_array X=items I=k X_W=x -> Out=y`, map[string][]float32{"y": {0, 0, 0, 0}}},
+		"edges of Paddle 2.3": {`fill_constant -> Out=from | shape=[3L] value=1.0f dtype=2
+			fill_constant -> Out=to | shape=[3L] value=0.0f dtype=2
+			graph_send_recv X=x Src_index=from Dst_index=to -> Out=y Dst_count=c | pool_type="MEAN" out_size=0L
+			graph_send_recv_grad X=x Src_index=from Dst_index=to Dst_count=c Out@GRAD=x -> X@GRAD=dx | pool_type="MEAN" out_size=0L op_role=1`,
+			map[string][]float32{"y": {3, 4, 0, 0}, "dx": {0, 0, 1, 2}}},
+		"edges to rows of a variable": {`fill_constant -> Out=from | shape=[3L] value=1.0f dtype=3
+			fill_constant -> Out=to | shape=[3L] value=0.0f dtype=3
+			fill_constant -> Out=rows | shape=[1L] value=1.0f dtype=2
+			graph_send_recv X=x Src_index=from Dst_index=to Out_size=rows -> Out=y Dst_count=c | reduce_op="SUM" out_size=[0L]
+			scale X=y -> Out=y@GRAD | scale=2.0f
+			graph_send_recv_grad X=x Src_index=from Dst_index=to Out@GRAD=y@GRAD -> X@GRAD=dx | reduce_op="SUM" out_size=[0L] op_role=1`,
+			map[string][]float32{"y": {9, 12}, "dx": {0, 0, 54, 72}}},
 		"half": {`cast X=x -> Out=h | in_dtype=5 out_dtype=4
 			cast X=h -> Out=y | in_dtype=4 out_dtype=5`, map[string][]float32{"y": x}},
 	} {

@@ -11,6 +11,16 @@ func ExampleGather() {
 	// Output: [3 2] [5 6 1 2 5 6]
 }
 
+func ExampleSendReceive() {
+	s := newSketch()
+	x := layers.Reshape(s.numbers("x", 6, 1, 2, 3, 4, 5, 6), []int64{3, 2})
+	edges := s.classes("edges", 0, 1, 2, 1, 1, 0)
+	from := layers.Reshape(layers.Slice(edges, []int{0}, []int64{0}, []int64{3}), []int64{3})
+	to := layers.Reshape(layers.Slice(edges, []int{0}, []int64{3}, []int64{6}), []int64{3})
+	s.print(layers.SendReceive(x, from, to, "SUM", 2))
+	// Output: [2 2] [5 6 4 6]
+}
+
 func ExampleIndexSelect() {
 	s := newSketch()
 	s.print(layers.IndexSelect(s.numbers("x", 3, 1, 2, 3, 4, 5, 6), s.classes("i", 2, 0), 1))

@@ -18,6 +18,15 @@ func IndexSelect(x, index Variable, axis int, opts ...Option) Variable {
 	return l.result(l.op("index_select", In{"X": {x}, "Index": {index}}, Attrs{"dim": axis}, "Out"))
 }
 
+// SendReceive sends rows of x along the edges of a graph, of which sources and targets have a whole number each: each row of the result is the "SUM", "MEAN", "MAX" or "MIN" of the
+// rows of x that are sent to it, and zeros where none is. rows is how many rows the result has; 0: as many as x.
+//
+// Options: Name. Op: graph_send_recv.
+func SendReceive(x, sources, targets Variable, kind string, rows int, opts ...Option) Variable {
+	l := start("send_receive", opts, nil, x, sources, targets)
+	return l.result(l.multi("graph_send_recv", In{"X": {x}, "Src_index": {sources}, "Dst_index": {targets}}, Attrs{"reduce_op": kind, "out_size": []int64{int64(rows)}}, "Out", "Dst_count")[0])
+}
+
 // RepeatInterleave repeats each place of an axis of x so many times, the copies one after the other. A negative axis counts from the end.
 //
 // Options: Name. Op: repeat_interleave.

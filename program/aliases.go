@@ -1,5 +1,7 @@
 package program
 
+import "strings"
+
 // aliases are ops that Paddle writes under another name where the way differs in which it runs them: for inference, or in the backward pass.
 var aliases = map[string]string{
 	"c_identity":              "assign", // what one process of a layer over several has of its input
@@ -17,6 +19,7 @@ var aliases = map[string]string{
 // renameAliases gives each of them the name of the op that it is.
 func renameAliases(p *Program) {
 	for _, b := range p.Blocks {
+		completeSends(b)
 		for _, op := range b.Ops {
 			if name, ok := aliases[op.Type]; ok {
 				if groups, has := op.Attrs["groups"]; has && op.Type == "channel_shuffle" {
@@ -39,6 +42,26 @@ func renameAliases(p *Program) {
 				renameSlots(op.Outputs)
 				delete(op.Inputs, "Cache") // memory of a GPU, of no type that kernels know
 			}
+		}
+	}
+}
+
+// completeSends gives graph_send_recv the attribute names of Paddle 2.4, and its gradient the variable that says how many rows the result has: Paddle leaves that out.
+func completeSends(b *Block) {
+	sizes := map[string][]string{}
+	for _, op := range b.Ops {
+		if strings.TrimSuffix(op.Type, "_grad") != "graph_send_recv" {
+			continue
+		}
+		if kind, old := op.Attrs["pool_type"]; old {
+			op.Attrs["reduce_op"] = kind
+			delete(op.Attrs, "pool_type")
+		}
+		const slot = "Out_size"
+		if op.Type == "graph_send_recv" {
+			sizes[op.Out("Out")] = op.Inputs[slot]
+		} else if given := sizes[strings.TrimSuffix(op.In(GradName("Out")), GradSuffix)]; len(given) > 0 && len(op.Inputs[slot]) == 0 {
+			op.Inputs[slot] = given
 		}
 	}
 }

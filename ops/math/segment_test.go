@@ -63,3 +63,48 @@ func TestSegmentsRefuseNumbersThatDoNotFit(t *testing.T) {
 		}
 	}
 }
+
+var sendCases = []gradcheck.Case{
+	{Name: "sums", Type: "graph_send_recv", Inputs: sent(), Want: slots{"Out": gradcheck.One(gradcheck.Floats(dims{3, 2}, 7, -9, 9, 3, 1, 8)), "Dst_count": gradcheck.One(gradcheck.Int32s(dims{3}, 1, 2, 1))}},
+	{Name: "means of fewer rows", Type: "graph_send_recv", Attrs: attrs{"reduce_op": "MEAN", "out_size": []int64{2}},
+		Inputs: slots{"X": sent()["X"], "Src_index": gradcheck.One(gradcheck.Int32s(dims{3}, 1, 0, 2)), "Dst_index": gradcheck.One(gradcheck.Int32s(dims{3}, 1, 1, 1))},
+		Want:   slots{"Out": gradcheck.One(gradcheck.Floats(dims{2, 2}, 0, 0, 10.0/3, 11.0/3))}},
+	{Name: "the largest", Type: "graph_send_recv", Attrs: attrs{"reduce_op": "MAX", "out_size": []int64{4}}, Inputs: sent(),
+		Want: slots{"Out": gradcheck.One(gradcheck.Floats(dims{4, 2}, 7, -9, 7, 12, 1, 8, 0, 0))}},
+	{Name: "the smallest", Type: "graph_send_recv", Attrs: attrs{"reduce_op": "MIN"}, Inputs: sent(),
+		Want: slots{"Out": gradcheck.One(gradcheck.Floats(dims{3, 2}, 7, -9, 2, -9, 1, 8))}},
+}
+
+// sent are a tensor and four edges between its rows, two of them to row 1.
+func sent() slots {
+	return slots{"X": gradcheck.One(gradcheck.Floats(dims{3, 2}, 1, 8, 2, 12, 7, -9)), "Src_index": gradcheck.One(gradcheck.Ints(dims{4}, 2, 1, 0, 2)),
+		"Dst_index": gradcheck.One(gradcheck.Ints(dims{4}, 0, 1, 2, 1))}
+}
+
+// Edges come from outside: none may lead out of a tensor.
+func TestEdgesThatLeadNowhere(t *testing.T) {
+	for _, c := range []struct {
+		change func(in slots) attrs
+		kind   fault.Kind
+	}{
+		{func(in slots) attrs { in["Src_index"] = gradcheck.One(gradcheck.Ints(dims{4}, 2, 1, 0, 3)); return nil }, fault.InvalidArgument},
+		{func(in slots) attrs {
+			in["Src_index"] = gradcheck.One(gradcheck.Ints(dims{4}, 2, 1, -1, 2))
+			return nil
+		}, fault.InvalidArgument},
+		{func(in slots) attrs {
+			in["Dst_index"] = gradcheck.One(gradcheck.Ints(dims{4}, 2, 1<<40, 0, 2))
+			return nil
+		}, fault.InvalidArgument},
+		{func(in slots) attrs { return attrs{"out_size": []int64{2}} }, fault.InvalidArgument},
+		{func(in slots) attrs { return attrs{"out_size": []int64{1 << 62}} }, fault.InvalidArgument},
+		{func(in slots) attrs { return attrs{"reduce_op": "mean"} }, fault.InvalidArgument},
+		{func(in slots) attrs { in["Dst_index"] = gradcheck.One(gradcheck.Ints(dims{3}, 0, 1, 2)); return nil }, fault.ShapeMismatch},
+	} {
+		in := sent()
+		a := c.change(in)
+		if err := gradcheck.Golden(gradcheck.Case{Type: "graph_send_recv", Inputs: in, Attrs: a}); fault.KindOf(err) != c.kind {
+			t.Errorf("%v %v: %v, want %v", in, a, err, c.kind)
+		}
+	}
+}
