@@ -7,16 +7,17 @@ import (
 
 // A role gets what it needs of the environment of the process that starts it, and nothing else: a listener may have secrets there that are no business of jobs.
 
-// passedOn are the variables that roles get: of EDL, of those who open buckets, of the system, and of the runtime of Go. GOTRACEBACK is none: with it a process that crashes could write its memory,
+// passedOn are the variables that roles get: of EDL, of those who open buckets (a command may have drivers for those of Google and Azure, too), of the system, and of the runtime of Go. GOTRACEBACK is none: with it a process that crashes could write its memory,
 // with its keys, to a file.
 var (
 	passedOn = []string{
 		"HOME", "LANG", "LOGNAME", "PATH", "TEMP", "TMP", "TMPDIR", "TZ", "USER",
 		"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_DIR", "SSL_CERT_FILE",
+		"GOOGLE_APPLICATION_CREDENTIALS",
 		"GOCOVERDIR", "GODEBUG", "GOGC", "GOMAXPROCS", "GOMEMLIMIT", "GORACE", "LD_LIBRARY_PATH",
 		"COMSPEC", "PATHEXT", "SYSTEMDRIVE", "SYSTEMROOT", "USERPROFILE", "WINDIR",
 	}
-	passedPrefixes = []string{"AWS_", "AZURE_", "EDL_", "GOOGLE_", "LC_"}
+	passedPrefixes = []string{"AWS_", "AZURE_", "EDL_", "LC_"}
 	// keptBack are variables with such a prefix that say who the user of the listener is.
 	keptBack = []string{"EDL_AUTHORITY", "EDL_CREDENTIALS"}
 )
