@@ -147,7 +147,7 @@ func (s *jobState) unpack(files executor.Files, from string, p *program.Program,
 	}
 	isDir, err := files.IsDir(from)
 	if err != nil {
-		return fault.E(fault.KindOf(err), fault.At("params"), fault.Cause(err), fault.Hint("the listener reads them: name a folder or file of its machine, or a model in a bucket"))
+		return err
 	}
 	if isDir {
 		s.params, err = filepath.Abs(from)
