@@ -23,8 +23,8 @@ type Files struct {
 	place   Place           // nil: memory of Go
 }
 
-// A Place gives the memory of a parameter that is read, which takes so many bytes of its file: a tensor of this type and dims, whatever its elements are, or nil for memory of Go. The type and
-// the dims are those that the program declares. It may be asked for a parameter again, if files are replaced while they are read.
+// A Place gives the memory that a parameter is read into: a tensor of this type and dims, with any elements, or nil for memory of Go. bytes is what the parameter takes of its file. The program
+// declares the type and the dims. A reader asks a Place for a parameter again if somebody replaces the files while it reads.
 type Place func(name string, dtype tensor.DType, dims []int64, bytes int64) (*tensor.Tensor, error)
 
 // FilesInto returns Files that read parameters into the memory of a place.

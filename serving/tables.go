@@ -18,8 +18,8 @@ const (
 	mostTable  = 1 << 46
 )
 
-// tables are the parameters of a model that lie in files. While requests read a table, the next state of it goes to another one, which has the state before: so what has changed in the two states of a source
-// is all that is read. One table of each name waits for the next state; further ones go back to the system.
+// tables are the parameters of a model that lie in files. While requests read a table, its next state goes to a second table, which still has the state before. So the model reads only what two states of a
+// source have changed. One table of each name waits for the next state; further ones go back to the system.
 type tables struct {
 	tablesOf
 

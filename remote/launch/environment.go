@@ -7,8 +7,8 @@ import (
 
 // A role gets what it needs of the environment of the process that starts it, and nothing else: a listener may have secrets there that are no business of jobs.
 
-// passedOn are the variables that roles get: of EDL, of those who open buckets (a command may have drivers for those of Google and Azure, too), of the system, and of the runtime of Go. GOTRACEBACK is none: with it a process that crashes could write its memory,
-// with its keys, to a file.
+// passedOn and passedPrefixes name the variables that roles get: those of EDL, of drivers of buckets (a command may import those of Google and Azure), of the system, and of the runtime of Go.
+// GOTRACEBACK stays behind: with it a process that crashes could write its memory, and so its keys, to a file.
 var (
 	passedOn = []string{
 		"HOME", "LANG", "LOGNAME", "PATH", "TEMP", "TMP", "TMPDIR", "TZ", "USER",

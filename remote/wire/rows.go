@@ -10,7 +10,7 @@ import (
 //	1 word       the type of the elements: float32, or bfloat16 where the table is stored so
 //	n elements   row after row, in words of 4 bytes. Half of the last word may be empty
 
-// RowsWords returns how many words the part of a table has whose rows have n elements. stored is Float32 or BFloat16.
+// RowsWords returns how many words a part takes for n elements in all its rows. stored is Float32 or BFloat16.
 func RowsWords(stored tensor.DType, n int) int {
 	if stored == tensor.BFloat16 {
 		return 1 + (n+1)/2
@@ -18,8 +18,8 @@ func RowsWords(stored tensor.DType, n int) int {
 	return 1 + n
 }
 
-// BeginRows begins an answer, or what is left of one, with the part of a table. It returns where the n elements go, which lies in words, and the words behind the
-// part. There must be RowsWords of them at least.
+// BeginRows begins an answer, or the rest of one, with the part of a table. It returns the place of the n elements, which is memory of words, and the words behind the
+// part. The caller gives at least RowsWords words.
 func BeginRows(words []int32, stored tensor.DType, n int) (elements *tensor.Tensor, left []int32, err error) {
 	size := RowsWords(stored, n)
 	words[size-1] = 0 // the half that may be empty
@@ -28,8 +28,8 @@ func BeginRows(words []int32, stored tensor.DType, n int) (elements *tensor.Tens
 	return elements, words[size:], err
 }
 
-// TakeRows reads the first part of an answer, or of what is left of one, whose n elements the caller has asked for. What it returns lies in words. It refuses a part
-// that is shorter, and elements that are neither Float32 nor BFloat16.
+// TakeRows reads the first part of an answer, or of the rest of one. The caller has asked for its n elements. The result is memory of words. TakeRows refuses a
+// shorter part, and elements that are neither Float32 nor BFloat16.
 func TakeRows(words []int32, n int) (elements *tensor.Tensor, left []int32, err error) {
 	if len(words) == 0 {
 		return nil, nil, fault.E(fault.Corrupt, fault.Got("an answer that ends in front of the rows of a table"))

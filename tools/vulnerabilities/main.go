@@ -3,8 +3,7 @@
 //	go -C tools/vulnerabilities run . [-root ../..]
 //
 // What is known comes from the module golang.org/x/vulndb, which a proxy of Go modules has, or else from vuln.go.dev. Where neither can be reached, the command says so and ends well.
-// It fails if the code reaches a vulnerability of a module of which there is a version without it. Vulnerabilities of the standard library are only told: they go with the version of Go that
-// builds.
+// It fails if the code reaches a vulnerability of a module, and another version of the module mends it. It only tells vulnerabilities of the standard library: another version of Go mends them.
 package main
 
 import (

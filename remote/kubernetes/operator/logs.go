@@ -22,8 +22,8 @@ import (
 	"github.com/edl-go/edl/remote"
 )
 
-// What roles have written whose pods are gone, users of the cluster find in a ConfigMap, which the TrainingJob owns. The operator writes it when starts of roles have ended: at the end of a job, when it is suspended, and
-// now and then while roles start again. It has the last lines of all starts, as "ROLE/START LINE".
+// Users of the cluster read the log of pods that are gone in a ConfigMap, which the TrainingJob owns. The operator writes it when starts of roles have ended: at the end of a job, when the job
+// is suspended, and now and then while roles start again. The ConfigMap has the last lines of all starts, as "ROLE/START LINE".
 const (
 	logKey      = "log.gz"
 	cutKey      = "cut"     // is there if the first lines were left out
