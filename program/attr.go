@@ -23,6 +23,162 @@ type Opaque struct {
 	raw  []byte
 }
 
+// Attrs are attributes by name. Its methods read one as the Go type that a kernel wants. Each returns false where there is none of that name, and where its type does not fit.
+type Attrs map[string]Attr
+
+// Int returns an integer attribute. Fluid versions write different types, so Int takes INT, LONG, BOOLEAN, and a list of one.
+func (attrs Attrs) Int(name string) (int64, bool) {
+	switch v := attrs[name].(type) {
+	case int32:
+		return int64(v), true
+	case int64:
+		return v, true
+	case bool:
+		if v {
+			return 1, true
+		}
+		return 0, true
+	case []int32:
+		if len(v) == 1 {
+			return int64(v[0]), true
+		}
+	case []int64:
+		if len(v) == 1 {
+			return v[0], true
+		}
+	}
+	return 0, false
+}
+
+// Ints returns a list of integers: INTS, LONGS, a single INT or LONG, or an empty list of numbers, whose type writers could not know.
+func (attrs Attrs) Ints(name string) ([]int64, bool) {
+	switch v := attrs[name].(type) {
+	case []int32:
+		out := make([]int64, len(v))
+		for i, x := range v {
+			out[i] = int64(x)
+		}
+		return out, true
+	case []int64:
+		return slices.Clone(v), true
+	case int32:
+		return []int64{int64(v)}, true
+	case int64:
+		return []int64{v}, true
+	case []float32:
+		return nil, len(v) == 0
+	case []float64:
+		return nil, len(v) == 0
+	}
+	return nil, false
+}
+
+// Float returns a number: FLOAT, FLOAT64, INT, LONG, or a list of one number.
+func (attrs Attrs) Float(name string) (float64, bool) {
+	switch v := attrs[name].(type) {
+	case float32:
+		return float64(v), true
+	case float64:
+		return v, true
+	case int32:
+		return float64(v), true
+	case int64:
+		return float64(v), true
+	case []float32:
+		if len(v) == 1 {
+			return float64(v[0]), true
+		}
+	case []float64:
+		if len(v) == 1 {
+			return v[0], true
+		}
+	}
+	return 0, false
+}
+
+// Floats returns a list of numbers: FLOATS, FLOAT64S, a single FLOAT or FLOAT64, or an empty list of integers.
+func (attrs Attrs) Floats(name string) ([]float64, bool) {
+	switch v := attrs[name].(type) {
+	case []float32:
+		out := make([]float64, len(v))
+		for i, x := range v {
+			out[i] = float64(x)
+		}
+		return out, true
+	case []float64:
+		return slices.Clone(v), true
+	case float32:
+		return []float64{float64(v)}, true
+	case float64:
+		return []float64{v}, true
+	case []int32:
+		return nil, len(v) == 0
+	case []int64:
+		return nil, len(v) == 0
+	}
+	return nil, false
+}
+
+// Bool returns a truth value: BOOLEAN, or INT and LONG, where all but zero mean true.
+func (attrs Attrs) Bool(name string) (value, ok bool) {
+	switch v := attrs[name].(type) {
+	case bool:
+		return v, true
+	case int32:
+		return v != 0, true
+	case int64:
+		return v != 0, true
+	}
+	return false, false
+}
+
+// Str returns a STRING attribute.
+func (attrs Attrs) Str(name string) (string, bool) {
+	v, ok := attrs[name].(string)
+	return v, ok
+}
+
+// Strs returns a STRINGS attribute, or an empty list of numbers, whose type writers could not know. The caller must not change it.
+func (attrs Attrs) Strs(name string) ([]string, bool) {
+	switch v := attrs[name].(type) {
+	case []string:
+		return v, true
+	case []int32:
+		return nil, len(v) == 0
+	case []float32:
+		return nil, len(v) == 0
+	}
+	return nil, false
+}
+
+// SubBlock returns a BLOCK attribute.
+func (attrs Attrs) SubBlock(name string) (BlockIndex, bool) {
+	v, ok := attrs[name].(BlockIndex)
+	return v, ok
+}
+
+// SubBlocks returns every block in the BLOCK and BLOCKS attributes, in the order of attribute names.
+func (attrs Attrs) SubBlocks() []BlockIndex {
+	var names []string
+	for name, a := range attrs {
+		switch a.(type) {
+		case BlockIndex, []BlockIndex:
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	var all []BlockIndex
+	for _, name := range names {
+		switch v := attrs[name].(type) {
+		case BlockIndex:
+			all = append(all, v)
+		case []BlockIndex:
+			all = append(all, v...)
+		}
+	}
+	return all
+}
+
 // CloneAttr returns a copy that shares no memory with a.
 func CloneAttr(a Attr) Attr {
 	switch v := a.(type) {

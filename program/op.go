@@ -13,10 +13,10 @@ import (
 
 // An Op is one operator: a type, variable names by slot, and attributes.
 type Op struct {
-	Type     string
-	Inputs   map[string][]string // slot -> variable names; Empty stands for no variable
-	Outputs  map[string][]string
-	Attrs    map[string]Attr
+	Type    string
+	Inputs  map[string][]string // slot -> variable names; Empty stands for no variable
+	Outputs map[string][]string
+	Attrs
 	IsTarget bool // Fluid's mark of an op that pruning keeps
 
 	unknown []byte            // of OpDesc
@@ -116,162 +116,9 @@ func rename(slots map[string][]string, from, to string) {
 // SetAttr sets an attribute.
 func (op *Op) SetAttr(name string, value Attr) {
 	if op.Attrs == nil {
-		op.Attrs = map[string]Attr{}
+		op.Attrs = Attrs{}
 	}
 	op.Attrs[name] = value
-}
-
-// Int returns an integer attribute. Fluid versions write different types, so Int takes INT, LONG, BOOLEAN, and a list of one.
-func (op *Op) Int(name string) (int64, bool) {
-	switch v := op.Attrs[name].(type) {
-	case int32:
-		return int64(v), true
-	case int64:
-		return v, true
-	case bool:
-		if v {
-			return 1, true
-		}
-		return 0, true
-	case []int32:
-		if len(v) == 1 {
-			return int64(v[0]), true
-		}
-	case []int64:
-		if len(v) == 1 {
-			return v[0], true
-		}
-	}
-	return 0, false
-}
-
-// Ints returns a list of integers: INTS, LONGS, a single INT or LONG, or an empty list of numbers, whose type writers could not know.
-func (op *Op) Ints(name string) ([]int64, bool) {
-	switch v := op.Attrs[name].(type) {
-	case []int32:
-		out := make([]int64, len(v))
-		for i, x := range v {
-			out[i] = int64(x)
-		}
-		return out, true
-	case []int64:
-		return slices.Clone(v), true
-	case int32:
-		return []int64{int64(v)}, true
-	case int64:
-		return []int64{v}, true
-	case []float32:
-		return nil, len(v) == 0
-	case []float64:
-		return nil, len(v) == 0
-	}
-	return nil, false
-}
-
-// Float returns a number: FLOAT, FLOAT64, INT, LONG, or a list of one number.
-func (op *Op) Float(name string) (float64, bool) {
-	switch v := op.Attrs[name].(type) {
-	case float32:
-		return float64(v), true
-	case float64:
-		return v, true
-	case int32:
-		return float64(v), true
-	case int64:
-		return float64(v), true
-	case []float32:
-		if len(v) == 1 {
-			return float64(v[0]), true
-		}
-	case []float64:
-		if len(v) == 1 {
-			return v[0], true
-		}
-	}
-	return 0, false
-}
-
-// Floats returns a list of numbers: FLOATS, FLOAT64S, a single FLOAT or FLOAT64, or an empty list of integers.
-func (op *Op) Floats(name string) ([]float64, bool) {
-	switch v := op.Attrs[name].(type) {
-	case []float32:
-		out := make([]float64, len(v))
-		for i, x := range v {
-			out[i] = float64(x)
-		}
-		return out, true
-	case []float64:
-		return slices.Clone(v), true
-	case float32:
-		return []float64{float64(v)}, true
-	case float64:
-		return []float64{v}, true
-	case []int32:
-		return nil, len(v) == 0
-	case []int64:
-		return nil, len(v) == 0
-	}
-	return nil, false
-}
-
-// Bool returns a truth value: BOOLEAN, or INT and LONG, where all but zero mean true.
-func (op *Op) Bool(name string) (value, ok bool) {
-	switch v := op.Attrs[name].(type) {
-	case bool:
-		return v, true
-	case int32:
-		return v != 0, true
-	case int64:
-		return v != 0, true
-	}
-	return false, false
-}
-
-// Str returns a STRING attribute.
-func (op *Op) Str(name string) (string, bool) {
-	v, ok := op.Attrs[name].(string)
-	return v, ok
-}
-
-// Strs returns a STRINGS attribute, or an empty list of numbers, whose type writers could not know. The caller must not change it.
-func (op *Op) Strs(name string) ([]string, bool) {
-	switch v := op.Attrs[name].(type) {
-	case []string:
-		return v, true
-	case []int32:
-		return nil, len(v) == 0
-	case []float32:
-		return nil, len(v) == 0
-	}
-	return nil, false
-}
-
-// SubBlock returns a BLOCK attribute.
-func (op *Op) SubBlock(name string) (BlockIndex, bool) {
-	v, ok := op.Attrs[name].(BlockIndex)
-	return v, ok
-}
-
-// SubBlocks returns every block in the BLOCK and BLOCKS attributes of the op, in the order of attribute names.
-func (op *Op) SubBlocks() []BlockIndex {
-	var names []string
-	for name, a := range op.Attrs {
-		switch a.(type) {
-		case BlockIndex, []BlockIndex:
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	var all []BlockIndex
-	for _, name := range names {
-		switch v := op.Attrs[name].(type) {
-		case BlockIndex:
-			all = append(all, v)
-		case []BlockIndex:
-			all = append(all, v...)
-		}
-	}
-	return all
 }
 
 // A Role says what part of training an op belongs to. It is Fluid's op_role, a set of bits.
