@@ -217,7 +217,7 @@ func float(t *tensor.Tensor, i int) float64 {
 	case tensor.Float32:
 		return float64(t.Float32s()[i])
 	case tensor.BFloat16:
-		return float64(tensor.Widen(t.Halves()[i]))
+		return float64(tensor.Widen(tensor.Data[uint16](t)[i]))
 	}
 	return t.Float64s()[i]
 }

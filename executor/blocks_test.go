@@ -84,7 +84,7 @@ func TestReadByUpdate(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if err := errors.Join(g.Share(other), blocks.RunBlock(ctx, 2, ops.Step{})); err != nil {
+			if err := errors.Join(tensor.Share(g, other), blocks.RunBlock(ctx, 2, ops.Step{})); err != nil {
 				return err
 			}
 		}

@@ -31,7 +31,7 @@ func Scalar(t *tensor.Tensor) float64 {
 	case tensor.Float32:
 		return float64(t.Float32s()[0])
 	case tensor.BFloat16:
-		return float64(tensor.Widen(t.Halves()[0]))
+		return float64(tensor.Widen(tensor.Data[uint16](t)[0]))
 	}
 	return t.Float64s()[0]
 }

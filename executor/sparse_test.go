@@ -138,7 +138,7 @@ func TestRowsAreNoFeedForAWhole(t *testing.T) {
 	feed := click(1)
 	rows, _ := tensor.FromSlice(make([]int64, 8))
 	var err error
-	if feed["clicked"], err = feed["clicked"].Select(rows, 100); err != nil {
+	if feed["clicked"], err = tensor.Select(feed["clicked"], rows, 100); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := l.Run(t.Context(), p, feed, "loss"); !errors.Is(err, fault.TypeMismatch) {

@@ -23,7 +23,7 @@ func TestEveryValueSurvivesARoundTrip(t *testing.T) {
 	b := p.Global()
 	child := p.NewBlock(b)
 	child.Forward = 0
-	want := map[string]program.Attr{
+	want := program.Attrs{
 		"int": int32(-1), "float": float32(math.Inf(-1)), "string": "é", "ints": []int32{1, -1}, "floats": []float32{0.5}, "strings": []string{"a", ""},
 		"bool": true, "bools": []bool{true, false}, "block": program.BlockIndex(1), "long": int64(math.MinInt64), "blocks": []program.BlockIndex{1},
 		"longs": []int64{1 << 40}, "float64s": []float64{1e300}, "float64": 1e-300, "empty": []int64(nil),

@@ -22,12 +22,12 @@ func (s *SelectedRows) Tensor() (*Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.Value.Select(rows, s.Height)
+	return Select(s.Value, rows, s.Height)
 }
 
 // Select returns a tensor with the elements of t that is marked as rows of a tensor of height rows: row i is row rows[i]. rows is an int64 vector.
 // Select does not check the row numbers, because a kernel may fill them in later.
-func (t *Tensor) Select(rows *Tensor, height int64) (*Tensor, error) {
+func Select(t, rows *Tensor, height int64) (*Tensor, error) {
 	if height < 0 || len(t.dims) == 0 || rows.dtype != Int64 || len(rows.dims) != 1 || rows.dims[0] != t.dims[0] {
 		return nil, fault.E(fault.ShapeMismatch, fault.Gotf("row numbers %s of %d rows for %s", rows, height, t),
 			fault.Want("one int64 for each row"))

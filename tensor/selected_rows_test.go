@@ -32,7 +32,7 @@ func TestTensorOfSelectedRows(t *testing.T) {
 		t.Errorf("the clone is not apart: rows %v of %d, value %v", copied.Int64s(), height, c.Float32s())
 	}
 	other, _ := FromSlice([]float32{9, 9, 9, 9}, 2, 2)
-	if err := x.Share(other); err != nil || !x.IsSelected() || x.Float32s()[0] != 9 {
+	if err := Share(x, other); err != nil || !x.IsSelected() || x.Float32s()[0] != 9 {
 		t.Errorf("after sharing other elements %v is %v, %v", x, x.Float32s(), err)
 	}
 }
@@ -52,7 +52,7 @@ func TestRowsThatDisagreeWithTheirValue(t *testing.T) {
 		}
 	}
 	floats, _ := New(Float32, 2)
-	if x, err := value.Select(floats, 4); !errors.Is(err, fault.ShapeMismatch) {
+	if x, err := Select(value, floats, 4); !errors.Is(err, fault.ShapeMismatch) {
 		t.Errorf("row numbers that are no integers: %v, %v", x, err)
 	}
 }

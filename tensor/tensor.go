@@ -168,12 +168,6 @@ func (t *Tensor) Int32s() []int32 { return Data[int32](t) }
 // Bools is Data[bool].
 func (t *Tensor) Bools() []bool { return Data[bool](t) }
 
-// Halves returns the bits of the elements of a Float16 or BFloat16 tensor, which the tensor shares. For any other type it returns nil.
-func (t *Tensor) Halves() []uint16 {
-	d, _ := t.data.([]uint16)
-	return d
-}
-
 // String returns dtype and dims, such as "float32[64 784]", and for sparse rows the height of the whole tensor. It is short, for errors; Format shows
 // elements.
 func (t *Tensor) String() string {
@@ -261,7 +255,7 @@ func (t *Tensor) CopyFrom(src *Tensor) error {
 }
 
 // Share makes t refer to the elements of src. Both must have the same dtype and number of elements. Feeds enter a plan in this way, without a copy.
-func (t *Tensor) Share(src *Tensor) error {
+func Share(t, src *Tensor) error {
 	if src.dtype != t.dtype || src.Len() != t.Len() {
 		return fault.E(fault.ShapeMismatch, fault.Got(src.String()), fault.Want(t.String()))
 	}

@@ -99,7 +99,7 @@ func TestCopiesAreApart(t *testing.T) {
 	if c.Float32s()[0] != 1 || c.LoD()[0][1] != 1 || y.Float32s()[0] != 1 {
 		t.Errorf("clone %v with LoD %v, copy %v", c.Float32s(), c.LoD(), y.Float32s())
 	}
-	if err := y.Share(x); err != nil || &y.Float32s()[0] != &x.Float32s()[0] {
+	if err := Share(y, x); err != nil || &y.Float32s()[0] != &x.Float32s()[0] {
 		t.Errorf("shared elements are elsewhere, error %v", err)
 	}
 	other, err := New(Int64, 3)
@@ -107,7 +107,7 @@ func TestCopiesAreApart(t *testing.T) {
 	if err := other.CopyFrom(x); !errors.Is(err, fault.ShapeMismatch) {
 		t.Errorf("copied into another type: %v", err)
 	}
-	if err := other.Share(x); !errors.Is(err, fault.ShapeMismatch) {
+	if err := Share(other, x); !errors.Is(err, fault.ShapeMismatch) {
 		t.Errorf("shared with another type: %v", err)
 	}
 }
@@ -187,7 +187,7 @@ func TestHalves(t *testing.T) {
 	must(t, rows, err)
 	c, y := rows.Clone(), must(t, x, nil).Clone()
 	bits[2] = 5
-	if rows.Halves()[0] != 5 || c.Halves()[0] != 0x7fc0 || equal(x, y) {
+	if Data[uint16](rows)[0] != 5 || Data[uint16](c)[0] != 0x7fc0 || equal(x, y) {
 		t.Errorf("rows %v, clone %v, %v and %v", rows, c, x, y)
 	}
 	if err := y.CopyFrom(x); err != nil || !equal(x, y) {

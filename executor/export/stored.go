@@ -39,6 +39,6 @@ func wide(t *tensor.Tensor) (*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	kernel.FromBFloat16(out.Float32s(), t.Halves())
+	kernel.FromBFloat16(out.Float32s(), tensor.Data[uint16](t))
 	return out, nil
 }

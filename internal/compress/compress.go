@@ -167,15 +167,15 @@ func (f Form) DType() tensor.DType {
 // Narrow converts x to the half type of out, which is as long.
 func Narrow(out *tensor.Tensor, x []float32) {
 	if out.DType() == tensor.BFloat16 {
-		kernel.ToBFloat16(out.Halves(), x)
+		kernel.ToBFloat16(tensor.Data[uint16](out), x)
 	} else {
-		kernel.ToFloat16(out.Halves(), x)
+		kernel.ToFloat16(tensor.Data[uint16](out), x)
 	}
 }
 
 // Widen converts the elements of x, of a half type, from element from on. It fills out.
 func Widen(out []float32, x *tensor.Tensor, from int) {
-	halves := x.Halves()[from:][:len(out)]
+	halves := tensor.Data[uint16](x)[from:][:len(out)]
 	if x.DType() == tensor.BFloat16 {
 		kernel.FromBFloat16(out, halves)
 	} else {

@@ -104,7 +104,7 @@ func (w *wire) FetchRows(_ context.Context, from []ops.RowsMessage) error {
 		width := len(m.Into) / len(m.Rows)
 		for i, row := range m.Rows {
 			if into := m.Into[i*width:][:width]; table.DType() == tensor.BFloat16 {
-				kernel.FromBFloat16(into, table.Halves()[int(row)*width:][:width])
+				kernel.FromBFloat16(into, tensor.Data[uint16](table)[int(row)*width:][:width])
 			} else {
 				copy(into, table.Float32s()[int(row)*width:])
 			}

@@ -44,7 +44,7 @@ func (s *Service) ComesIntoUse(slice Slice) bool {
 // LookUp copies rows of the table to out, by their mixed keys; those of keys without a row are as they will be at first.
 func (t *GrownTable) LookUp(out []float32, table *tensor.Tensor, view kernel.KeyTable, mixed []int64) {
 	if table.DType() == tensor.BFloat16 {
-		kernel.LookUpKeys(out, table.Halves(), view, t.Row, mixed, int(table.Dims()[1]))
+		kernel.LookUpKeys(out, tensor.Data[uint16](table), view, t.Row, mixed, int(table.Dims()[1]))
 		return
 	}
 	kernel.LookUpKeys(out, table.Float32s(), view, t.Row, mixed, int(table.Dims()[1]))

@@ -328,7 +328,7 @@ func bindGatherRows(b *ops.Binding) (ops.Kernel, error) {
 		copy(numbers, rows)
 		eachRows(numbers, room.Int64s(), func(at int, some []int64) {
 			if out := values[at*form.Width():][:len(some)*form.Width()]; table.DType() == tensor.BFloat16 {
-				kernel.GatherWide(out, table.Halves(), some, form.Width())
+				kernel.GatherWide(out, tensor.Data[uint16](table), some, form.Width())
 			} else {
 				kernel.GatherRows(out, table.Float32s(), some, form.Width())
 			}
@@ -381,9 +381,9 @@ func bindScatterRows(b *ops.Binding) (ops.Kernel, error) {
 	room, striped, stripes := b.Scratch(tensor.Int64, mergedAtOnce), b.Bool("striped"), kernel.StripesOf(table.Dims()[0])
 	return func(context.Context) error {
 		refresh(compress.RowsOf, forms, from)
-		data, halves, first := to.Float32s(), to.Halves(), int64(0)
+		data, halves, first := to.Float32s(), tensor.Data[uint16](to), int64(0)
 		copyApart(data, table.Float32s())
-		copyApart(halves, table.Halves())
+		copyApart(halves, tensor.Data[uint16](table))
 		for _, f := range forms {
 			numbers, values, err := f.Used()
 			if err == nil {

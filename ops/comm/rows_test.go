@@ -138,7 +138,7 @@ func TestRowsThatCannotBe(t *testing.T) {
 	form := zeros(t, tensor.Int32, compress.RowsDims(3, 2)...)
 	table, server := zeros(t, tensor.Float32, 3, 2), zeros(t, tensor.Float32, 3, 2)
 	numbers := zeros(t, tensor.Int64, 3)
-	selected, err := server.Select(numbers, 3)
+	selected, err := tensor.Select(server, numbers, 3)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -267,7 +267,7 @@ func allocate(meta ops.Meta) (*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.Select(garble(rows), meta.Dims[0])
+	return tensor.Select(t, garble(rows), meta.Dims[0])
 }
 
 // withRows returns t with the row numbers of like, when like is sparse.
@@ -276,7 +276,7 @@ func withRows(t, like *tensor.Tensor) *tensor.Tensor {
 		return t
 	}
 	rows, height := like.Selected()
-	return must(t.Select(rows.Clone(), height))
+	return must(tensor.Select(t, rows.Clone(), height))
 }
 
 // dense returns t as a whole, when it is sparse float64: rows that repeat are summed.

@@ -213,7 +213,7 @@ func widen(b *ops.Binding) (ops.Kernel, error) {
 		return nil, fault.E(fault.Unsupported, fault.Gotf("%v to %v", x, to), fault.Want("bfloat16 to float32"))
 	}
 	return b.Loops(ops.Loop{N: x.Len(), Run: func(_, from, till int) error {
-		kernel.FromBFloat16(to.Float32s()[from:till], x.Halves()[from:till])
+		kernel.FromBFloat16(to.Float32s()[from:till], tensor.Data[uint16](x)[from:till])
 		return nil
 	}})
 }
@@ -225,7 +225,7 @@ func narrow(b *ops.Binding) (ops.Kernel, error) {
 		return nil, fault.E(fault.Unsupported, fault.Gotf("%v to %v", x, to), fault.Want("float32 to bfloat16"))
 	}
 	return b.Loops(ops.Loop{N: x.Len(), Run: func(_, from, till int) error {
-		kernel.ToBFloat16(to.Halves()[from:till], x.Float32s()[from:till])
+		kernel.ToBFloat16(tensor.Data[uint16](to)[from:till], x.Float32s()[from:till])
 		return nil
 	}})
 }

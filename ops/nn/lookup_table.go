@@ -120,7 +120,7 @@ func bindStoredLookup(b *ops.Binding) (ops.Kernel, error) {
 			return err
 		}
 		out := opkit.Owned[float32](to, from, till, n)
-		kernel.GatherWide(out, table.Halves(), some, width)
+		kernel.GatherWide(out, tensor.Data[uint16](table), some, width)
 		if padding != kernel.NoPadding {
 			kernel.ClearRowsOf(out, some, width, padding)
 		}

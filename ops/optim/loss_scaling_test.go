@@ -113,7 +113,7 @@ func TestCheckFiniteOfRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x, err = x.Select(vector[int64](t, 1, 5, 9), 9)
+	x, err = tensor.Select(x, vector[int64](t, 1, 5, 9), 9)
 	if err != nil {
 		t.Fatal(err)
 	}

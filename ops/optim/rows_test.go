@@ -141,7 +141,7 @@ func TestSparseGradientOfAnotherTable(t *testing.T) {
 		}
 		u.sparse(t, []int64{1}, 1)
 		rows, _ := u.in[gradSlot].Selected()
-		taller, err := u.in[gradSlot].Select(rows, 7)
+		taller, err := tensor.Select(u.in[gradSlot], rows, 7)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -25,8 +25,8 @@ func (u *update) stored(t testing.TB) *update {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kernel.ToBFloat16(halves.Halves(), param.Float32s())
-	kernel.FromBFloat16(param.Float32s(), halves.Halves())
+	kernel.ToBFloat16(tensor.Data[uint16](halves), param.Float32s())
+	kernel.FromBFloat16(param.Float32s(), tensor.Data[uint16](halves))
 	s := u.rows(t, 0, param.Dims()[0])
 	s.op = u.op.Clone()
 	s.in[paramSlot], s.out[paramOutSlot] = halves, halves
@@ -84,7 +84,7 @@ func TestStoredIsRounded(t *testing.T) {
 				rounded := make([]uint16, height*width)
 				chance := kernel.Rounding{Seed: seed, Stream: opkit.StreamAt(kernel.StreamOf("bfloat16"), &ops.Step{Round: round})}
 				chance.Round(rounded, want.out[paramOutSlot].Float32s(), 0)
-				if !slices.Equal(got.out[paramOutSlot].Halves(), rounded) {
+				if !slices.Equal(tensor.Data[uint16](got.out[paramOutSlot]), rounded) {
 					r.Fatal("the table differs from that of float32, rounded")
 				}
 				for out := range want.def.InPlace {
@@ -99,7 +99,7 @@ func TestStoredIsRounded(t *testing.T) {
 				part := whole.slice(t, from, height)
 				part.op.SetAttr(seedAttr, seed)
 				part.runAt(t, round)
-				if !slices.Equal(part.out[paramOutSlot].Halves(), rounded[from*width:]) {
+				if !slices.Equal(tensor.Data[uint16](part.out[paramOutSlot]), rounded[from*width:]) {
 					r.Fatalf("the slice from row %d on differs", from)
 				}
 			})
@@ -117,13 +117,13 @@ func TestStoredInStripes(t *testing.T) {
 	order := kernel.StripesOf(height)
 	for position := range int64(height) {
 		row := order.Row(position)
-		copy(striped.in[paramSlot].Halves()[position*width:][:width], want.in[paramSlot].Halves()[row*width:])
+		copy(tensor.Data[uint16](striped.in[paramSlot])[position*width:][:width], tensor.Data[uint16](want.in[paramSlot])[row*width:])
 		copy(striped.in[gradSlot].Float32s()[position*width:][:width], want.in[gradSlot].Float32s()[row*width:])
 	}
 	want.runAt(t, 2)
 	striped.runAt(t, 2)
 	for position := range int64(height) {
-		a, b := striped.out[paramOutSlot].Halves()[position*width:][:width], want.out[paramOutSlot].Halves()[order.Row(position)*width:][:width]
+		a, b := tensor.Data[uint16](striped.out[paramOutSlot])[position*width:][:width], tensor.Data[uint16](want.out[paramOutSlot])[order.Row(position)*width:][:width]
 		if !slices.Equal(a, b) {
 			t.Fatalf("row %d: %v, want %v", order.Row(position), a, b)
 		}
@@ -150,7 +150,7 @@ func TestSmallUpdatesOfStoredTables(t *testing.T) {
 		}
 	}
 	mean := 0.0
-	for _, bits := range u.out[paramOutSlot].Halves() {
+	for _, bits := range tensor.Data[uint16](u.out[paramOutSlot]) {
 		mean += float64(tensor.Widen(bits)) / elements
 	}
 	if moved := (mean - 1) / 0x1p-7; moved < 0.9 || moved > 1.1 { // the deviation of the mean is below 0.016

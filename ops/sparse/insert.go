@@ -117,7 +117,7 @@ func sameMemory(a, b *tensor.Tensor) bool {
 		return a.DType() == b.DType() && a.Len() == b.Len()
 	}
 	if a.DType() == tensor.BFloat16 {
-		return &a.Halves()[0] == &b.Halves()[0]
+		return &tensor.Data[uint16](a)[0] == &tensor.Data[uint16](b)[0]
 	}
 	return a.DType() == tensor.Float32 && &a.Float32s()[0] == &b.Float32s()[0]
 }
@@ -231,7 +231,7 @@ func bindInsert(b *ops.Binding) (ops.Kernel, error) {
 		room := b.Scratch(tensor.Float32, u.width)
 		fill = func(row int, key int64) {
 			initial.Fill(room.Float32s(), key)
-			kernel.ToBFloat16(u.param.Halves()[row*u.width:][:u.width], room.Float32s())
+			kernel.ToBFloat16(tensor.Data[uint16](u.param)[row*u.width:][:u.width], room.Float32s())
 		}
 	}
 	pages := &pages{tensors: append([]*tensor.Tensor{u.param, b.Out("KeysOut")}, b.Ins("Moments")...), region: int(b.Int("region_rows"))}

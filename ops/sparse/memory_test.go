@@ -60,7 +60,7 @@ func tableMemory(b *testing.B, stored tensor.DType) {
 			}
 			grad := []*tensor.Tensor{gradient(b, list, height, width, 0)}
 			numbers := zeros(b, tensor.Int64, int64(len(list)))
-			placed, err := zeros(b, tensor.Float32, int64(len(list)), width).Select(numbers, height)
+			placed, err := tensor.Select(zeros(b, tensor.Float32, int64(len(list)), width), numbers, height)
 			if err == nil {
 				err = run(b, "lookup_sparse_table_insert", attrs, tensors{"Param": w, "Keys": key, "Index": index, "Grad": grad, "Moments": moment}, tensors{"ParamOut": w, "KeysOut": key, "IndexOut": index})
 			}

@@ -31,7 +31,7 @@ func TestMemoryOfRegions(t *testing.T) {
 		for i, key := range batch {
 			rows.Int64s()[i] = kernel.KeyRow(kernel.MixKey(key), height)
 		}
-		grad, err := zeros(t, tensor.Float32, int64(len(batch)), width).Select(rows, height)
+		grad, err := tensor.Select(zeros(t, tensor.Float32, int64(len(batch)), width), rows, height)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -114,7 +114,7 @@ func bindShrink(b *ops.Binding) (ops.Kernel, error) {
 // moveRow moves a row of a table to another one, and gives all elements of its own the value of a free row.
 func moveRow(table *tensor.Tensor, width, from, to int, free float32) {
 	if table.DType() == tensor.BFloat16 { // the values of a table, whose free rows are zeros
-		moveElements(table.Halves(), width, from, to, 0)
+		moveElements(tensor.Data[uint16](table), width, from, to, 0)
 		return
 	}
 	moveElements(table.Float32s(), width, from, to, free)

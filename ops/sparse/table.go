@@ -169,7 +169,7 @@ func bindSparseLookup(b *ops.Binding) (ops.Kernel, error) {
 				}
 			}
 			if out := to.Float32s()[from*width:]; w.DType() == tensor.BFloat16 {
-				kernel.LookUpKeys(out, w.Halves(), table, initial, mixed[:len(some)], width)
+				kernel.LookUpKeys(out, tensor.Data[uint16](w), table, initial, mixed[:len(some)], width)
 			} else {
 				kernel.LookUpKeys(out, w.Float32s(), table, initial, mixed[:len(some)], width)
 			}

@@ -65,7 +65,7 @@ func gradient(t rapid.TB, keys []int64, height, width int64, room int) *tensor.T
 	if room > 0 {
 		rows.Int64s()[len(keys)] = height
 	}
-	g, err := value.Select(rows, height)
+	g, err := tensor.Select(value, rows, height)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func TestTableIsAMapOfKeys(t *testing.T) {
 				t.Fatal(err)
 			}
 			numbers := zeros(t, tensor.Int64, grad.Dims()[0])
-			placed, _ := zeros(t, tensor.Float32, grad.Dims()...).Select(numbers, height)
+			placed, _ := tensor.Select(zeros(t, tensor.Float32, grad.Dims()...), numbers, height)
 			if err := run(t, "lookup_sparse_table_rows", attrs, tensors{"X": {grad}, "Keys": {keys}, "Index": {index}}, tensors{"Out": {placed}}); err != nil {
 				t.Fatal(err)
 			}

@@ -108,7 +108,7 @@ func (p *changingProgram) RunBlock(_ context.Context, block program.BlockIndex, 
 			for i := range frozenWidth {
 				at := int(row)*frozenWidth + i
 				p.variables["table"].Float32s()[at] = r.Float32()
-				p.variables["slot"].Halves()[at] = uint16(r.Uint32())
+				tensor.Data[uint16](p.variables["slot"])[at] = uint16(r.Uint32())
 			}
 		}
 	case 3:

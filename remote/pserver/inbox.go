@@ -83,7 +83,7 @@ func (b *inbox) findDirect(l *comm.Service, blocks ops.BlockRunner) (err error) 
 func (b *inbox) merged(c comm.Contribution, from []Declaration) error {
 	shares := b.shares(c.Name, from)
 	if b.direct[c.Name] && len(shares) == 1 && shares[0].Value != nil {
-		return b.targets[c.Name].Share(shares[0].Value)
+		return tensor.Share(b.targets[c.Name], shares[0].Value)
 	}
 	return merge.Gradients(b.targets[c.Name], shares, c.Merge)
 }
@@ -91,7 +91,7 @@ func (b *inbox) merged(c comm.Contribution, from []Declaration) error {
 // restore makes all targets refer to their own memory again.
 func (b *inbox) restore() {
 	for name := range b.direct {
-		_ = b.targets[name].Share(b.forms[name]) // of the same type and length: it never fails
+		_ = tensor.Share(b.targets[name], b.forms[name]) // of the same type and length: it never fails
 	}
 }
 

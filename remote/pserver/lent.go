@@ -53,7 +53,7 @@ func (l *line) withdraw() {
 	if len(used) > 0 {
 		c.inbox.elements.Lock()
 		for _, i := range used {
-			_ = l.lent[i].Share(copyOf(l.lent[i], l.send[i])) // the same type and length: it never fails
+			_ = tensor.Share(l.lent[i], copyOf(l.lent[i], l.send[i])) // the same type and length: it never fails
 		}
 		c.inbox.elements.Unlock()
 	}

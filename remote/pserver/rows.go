@@ -143,11 +143,11 @@ func (r *rowsAnswer) copyRows(into *tensor.Tensor, w *wantedRows) {
 	case w.grown != nil && stored:
 		r.values = slices.Grow(r.values[:0], into.Len())[:into.Len()]
 		w.grown.LookUp(r.values, w.table, w.view, w.keys)
-		kernel.ToBFloat16(into.Halves(), r.values) // exact
+		kernel.ToBFloat16(tensor.Data[uint16](into), r.values) // exact
 	case w.grown != nil:
 		w.grown.LookUp(into.Float32s(), w.table, w.view, w.keys)
 	case stored:
-		kernel.GatherHalves(into.Halves(), w.table.Halves(), r.rows, width)
+		kernel.GatherHalves(tensor.Data[uint16](into), tensor.Data[uint16](w.table), r.rows, width)
 	default:
 		kernel.GatherRows(into.Float32s(), w.table.Float32s(), r.rows, width)
 	}

@@ -191,7 +191,7 @@ func elementsOf(t testing.TB, words []int32, n ...int) (all [][]float32, stored 
 		}
 		part := make([]float32, n)
 		if elements.DType() == tensor.BFloat16 {
-			kernel.FromBFloat16(part, elements.Halves())
+			kernel.FromBFloat16(part, tensor.Data[uint16](elements))
 		} else {
 			copy(part, elements.Float32s())
 		}
@@ -293,7 +293,7 @@ func severalTables(t testing.TB) *pstest.Server {
 				}
 			}
 			if stored == tensor.BFloat16 {
-				kernel.ToBFloat16(values.Halves(), numbers)
+				kernel.ToBFloat16(tensor.Data[uint16](values), numbers)
 			} else {
 				copy(values.Float32s(), numbers)
 			}

@@ -168,7 +168,7 @@ func (a *rowsAsk) place(words []int32) error {
 			return fault.E(fault.KindOf(err), fault.Var(m.Name), fault.Cause(err))
 		}
 		if words = left; elements.DType() == tensor.BFloat16 {
-			kernel.FromBFloat16(m.Into, elements.Halves())
+			kernel.FromBFloat16(m.Into, tensor.Data[uint16](elements))
 		} else {
 			copy(m.Into, elements.Float32s())
 		}

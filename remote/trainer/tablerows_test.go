@@ -128,7 +128,7 @@ func answerOf(t testing.TB, parts []ops.RowsMessage, stored ...tensor.DType) (wo
 			next++
 		}
 		if stored[i] == tensor.BFloat16 {
-			kernel.ToBFloat16(elements.Halves(), values)
+			kernel.ToBFloat16(tensor.Data[uint16](elements), values)
 		} else {
 			copy(elements.Float32s(), values)
 		}

@@ -162,7 +162,7 @@ func Memory(t *tensor.Tensor) ([]byte, error) {
 	case tensor.Int32:
 		return view(t.Int32s()), nil
 	case tensor.BFloat16, tensor.Float16:
-		return view(t.Halves()), nil
+		return view(tensor.Data[uint16](t)), nil
 	}
 	return nil, fault.E(fault.Unsupported, fault.Got(t.String()+" on the wire"), fault.Want("float32, float64, bfloat16, float16, int32 or int64"))
 }

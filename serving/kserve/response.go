@@ -75,7 +75,7 @@ func appendOutput(b []byte, f *serving.Field, t *tensor.Tensor) []byte {
 	case tensor.Float64:
 		b = appendList(b, t.Float64s(), func(b []byte, v float64) []byte { return appendFloat(b, v, 64) })
 	case tensor.BFloat16:
-		b = appendList(b, t.Halves(), func(b []byte, v uint16) []byte { return appendFloat(b, float64(tensor.Widen(v)), 32) })
+		b = appendList(b, tensor.Data[uint16](t), func(b []byte, v uint16) []byte { return appendFloat(b, float64(tensor.Widen(v)), 32) })
 	}
 	return append(b, "]}"...)
 }

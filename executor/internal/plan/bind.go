@@ -147,7 +147,7 @@ func (b *binder) makeTensor(v *variable) (err error) {
 	if v.rows != nil {
 		defer func() {
 			if err == nil {
-				v.tensor, err = v.tensor.Select(v.rows.tensor, v.meta.Dims[0])
+				v.tensor, err = tensor.Select(v.tensor, v.rows.tensor, v.meta.Dims[0])
 			}
 		}()
 	}

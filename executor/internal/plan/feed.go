@@ -54,7 +54,7 @@ func (f *feed) set(t *tensor.Tensor) error {
 			return err
 		}
 	}
-	if err := f.value.Share(t); err != nil {
+	if err := tensor.Share(f.value, t); err != nil {
 		return err
 	}
 	f.handOn(t)

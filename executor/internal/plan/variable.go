@@ -71,7 +71,7 @@ func (v *variable) showSequences() {
 // shareElements makes one tensor refer to the elements of another, and keeps its LoD, which may differ.
 func shareElements(t, from *tensor.Tensor) error {
 	lod := t.LoD()
-	err := t.Share(from)
+	err := tensor.Share(t, from)
 	t.SetLoD(lod)
 	return err
 }
