@@ -310,7 +310,7 @@ func descend(u *optimizer.Update, step layers.Variable) {
 	u.Set(u.Param, layers.Sub(u.Param, layers.Mul(step, u.Rate)))
 }
 
-// one returns 1/sqrt(squares + 0.01), [1].
+// inverseRoot returns 1/sqrt(squares + 0.01), [1].
 func inverseRoot(squares layers.Variable) layers.Variable {
 	one := layers.FillConstant(squares.Model(), 1, []int64{1})
 	return layers.Div(one, layers.Sqrt(layers.Scale(squares, 1, 0.01)))

@@ -149,7 +149,7 @@ func (o *spreadOperand[T]) all() []T {
 	return opkit.Data[T](o.copied)
 }
 
-// gather sums what the copy has as its gradient.
+// gatherSpread sums what the copy has as its gradient.
 func gatherSpread[T tensor.Float](o *spreadOperand[T]) {
 	if o.plan != nil && o.gradient != nil {
 		n, _ := o.plan.Iterations()

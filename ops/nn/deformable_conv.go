@@ -165,7 +165,7 @@ func part[T tensor.Float](t *tensor.Tensor, i, n int) []T {
 	return tensor.Data[T](t)[i*each:][:each]
 }
 
-// read writes what the windows of an image read to columns.
+// readDeformed writes what the windows of an image read to columns.
 func readDeformed[T tensor.Float](d *deformable, columns, image, offsets, mask []T) {
 	plane := d.height * d.width
 	for g := range d.own {

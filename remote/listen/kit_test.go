@@ -97,7 +97,7 @@ func (h *harness) real(ctx context.Context, spec *job.RoleSpec, log io.Writer) e
 // all makes every role do the same.
 func all(do run) func(string) run { return func(string) run { return do } }
 
-// started begins a job.
+// begin starts a job.
 func (h *harness) begin(t testing.TB, spec *job.JobSpec) *listen.Job {
 	t.Helper()
 	j, err := h.Start(bounded(t), spec)

@@ -219,7 +219,7 @@ func watchLeases(ctx context.Context, c *jobRun) {
 	}
 }
 
-// starts returns how often each role that runs was started.
+// startsOf returns how often each role that runs was started.
 func startsOf(c *jobRun) map[cluster.Member]int {
 	c.job.mu.Lock()
 	defer c.job.mu.Unlock()

@@ -241,7 +241,7 @@ func leave(j *Job) {
 	j.manager.cfg.Log.Info("the job goes on without this listener", "job", j.ID)
 }
 
-// leave lets go of the roles that run.
+// letGo leaves the roles that run to themselves.
 func letGo(c *jobRun) {
 	for _, l := range c.running {
 		<-l.ready
@@ -552,7 +552,7 @@ func inherit(j *Job, h *inheritance) {
 	j.followers.seen = time.Now()
 }
 
-// inherit makes the supervision of a job what an earlier listener has written. job.mu is held.
+// inheritRoles makes the supervision of a job what an earlier listener has written. job.mu is held.
 func inheritRoles(c *jobRun, h *inheritance) error {
 	w, now := c.watcher, time.Duration(h.Supervision.GetNow())
 	w.history, w.fence, w.next = h.Position.GetHistory(), h.Position.GetFence(), h.Position.GetNext()

@@ -54,7 +54,7 @@ func message(fence, number uint64, steps ...uint64) *rpc.WatchResponse {
 	return m
 }
 
-// told returns the steps that the job has told on.
+// toldOn returns the steps that the job has told on.
 func toldOn(j *Job) string {
 	var steps []uint64
 	_ = j.events.Read(context.Background(), 0, false, func(_ uint64, e *job.Event) error {

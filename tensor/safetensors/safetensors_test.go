@@ -117,7 +117,7 @@ func TestTheLayout(t *testing.T) {
 	}
 }
 
-// file puts a header before data.
+// fileOf puts a header before data.
 func fileOf(header, data string) []byte {
 	return append(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), header+data...)
 }
