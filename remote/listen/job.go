@@ -287,7 +287,15 @@ func (j *Job) roleSpec(m cluster.Member, start int) *job.RoleSpec {
 func (j *Job) Status() *job.JobStatus {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	return statusOf(j)
+}
+
+// statusOf is Status where mu is held. It counts the steps of the last checkpoint also where they are not told yet.
+func statusOf(j *Job) *job.JobStatus {
 	s := proto.Clone(j.status).(*job.JobStatus)
+	if saved := j.reports.queues.GetCheckpoint().GetSteps(); saved > s.EarlierSteps+s.Steps {
+		s.Steps = saved - s.EarlierSteps
+	}
 	if !j.Ended() {
 		s.Seconds = time.Since(j.began).Seconds()
 		s.Paused = j.paused()
@@ -314,7 +322,7 @@ func wentBack(j *Job, p *job.Progress, records int64, servers ...interface{ forg
 	j.status.State = job.State_STARTING
 	j.record.goBack(p, records-j.state.earlier)
 	if j.reports.saved.GetSteps() > p.GetSteps() { // it was damaged, and an older one was taken
-		j.reports.saved = nil
+		j.reports.forgetSaved()
 	}
 	for _, s := range servers {
 		s.forget()
@@ -347,9 +355,9 @@ func (j *Job) Show(ctx context.Context) *rpc.JobDetails {
 
 // known is what is known of a job without asking anybody. The listener asks the servers of a job that runs once in limits.ProbeEvery anyway.
 func known(j *Job) *rpc.JobDetails {
-	d := &rpc.JobDetails{Status: j.Status()}
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	d := &rpc.JobDetails{Status: statusOf(j)}
 	d.Spec = j.placing.now.spec(j.spec)
 	d.Queues, d.Ledger, d.Tables = j.reports.queues, j.reports.ledger, j.reports.tables(len(j.placing.now.pservers))
 	return d

@@ -6,9 +6,11 @@ import (
 	"time"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/eventlog"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/cluster"
+	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/remote/listen/supervise"
 )
 
@@ -34,6 +36,48 @@ func TestReportsKnowTheLastCheckpoint(t *testing.T) {
 	r.enterSaved(&job.CheckpointStatus{Steps: 12})
 	if r.queues.Checkpoint.Steps != 12 || before.Checkpoint.Steps != 9 {
 		t.Errorf("after another checkpoint: %v; the answer that others may read: %v", r.queues, before)
+	}
+}
+
+// The steps of a status are never behind those of the checkpoint beside it: their reports may still be on their way, or their trainers are gone. Steps before the job count in both.
+func TestStepsAreNotBehindTheCheckpoint(t *testing.T) {
+	j := &Job{done: make(chan struct{}), record: record{status: &job.JobStatus{State: job.State_FAILED, EarlierSteps: 10, Steps: 20}, reports: newReports()}}
+	close(j.done)
+	for _, c := range []struct{ saved, want uint64 }{{0, 20}, {5, 20}, {30, 20}, {37, 27}} {
+		j.reports.enterSaved(&job.CheckpointStatus{Name: "one", Steps: c.saved})
+		if s := j.Status(); s.Steps != c.want || j.status.Steps != 20 {
+			t.Errorf("with a checkpoint after %d steps: %d steps beside 10 earlier ones, want %d; told are %d", c.saved, s.Steps, c.want, j.status.Steps)
+		}
+	}
+	before := j.reports.queues
+	if j.reports.forgetSaved(); j.Status().Steps != 20 || j.reports.saved != nil || before.Checkpoint.Steps != 37 {
+		t.Errorf("the job has gone back to another checkpoint: %v, and %v that others may read", j.Status(), before)
+	}
+}
+
+// A job that is suspended waits until the steps of its checkpoint are told, if anybody is left who tells them.
+func TestSuspensionHearsOfAllSteps(t *testing.T) {
+	j := &Job{limits: jobspec.Deadlines{LastReports: time.Minute}, events: eventlog.New[*job.Event](4), record: record{next: 3}}
+	awaitTold(t.Context(), j, 3)
+	heard := make(chan struct{})
+	go func() {
+		defer close(heard)
+		awaitTold(t.Context(), j, 5)
+	}()
+	for next := uint64(4); next <= 5; next++ {
+		select {
+		case <-heard:
+			t.Errorf("step %d of 5 is not told, and nobody waits for it", next)
+		default:
+		}
+		j.withLock(func() { j.next = next })
+		j.events.Add(&job.Event{What: &job.Event_Step{Step: &job.Step{Step: next - 1}}})
+	}
+	<-heard
+	j.limits.LastReports = time.Millisecond
+	awaitTold(t.Context(), j, 6) // returns, although nobody tells it
+	if j.next != 5 {
+		t.Errorf("the next step is %d, want 5", j.next)
 	}
 }
 

@@ -140,6 +140,14 @@ func (r *reports) enterSaved(last *job.CheckpointStatus) {
 	r.enterQueues(r.queues)
 }
 
+// forgetSaved forgets a checkpoint that the job has not gone back to.
+func (r *reports) forgetSaved() {
+	if r.saved = nil; r.queues.GetCheckpoint() != nil {
+		r.queues = proto.CloneOf(r.queues)
+		r.queues.Checkpoint = nil
+	}
+}
+
 // tables lists what the pservers have reported of tables. There are so many pservers now.
 func (r *reports) tables(pservers int) (all []*rpc.TableUse) {
 	for server := range pservers {

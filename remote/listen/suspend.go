@@ -3,6 +3,7 @@ package listen
 import (
 	"cmp"
 	"context"
+	"io"
 	"time"
 
 	"github.com/edl-go/edl/fault"
@@ -161,6 +162,7 @@ func suspends(ctx context.Context, c *jobRun) {
 		if !awaitLeft(ctx, c) {
 			return
 		}
+		j.withLock(func() { j.countTo(j.reports.saved.GetSteps()) }) // nobody is left to tell the rest, and the checkpoint has it
 		clearRun(ctx, c.job)
 		told := answer(q, j.ID, nil)
 		j.setState(job.State_WAITING, nil)
@@ -188,9 +190,11 @@ func suspends(ctx context.Context, c *jobRun) {
 func suspendRoles(ctx context.Context, c *jobRun) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, suspendTime, fault.E(fault.DeadlineExceeded, fault.At("job "+c.job.ID), fault.Gotf("no checkpoint within %v", suspendTime)))
 	defer cancel()
-	if _, err := save(ctx, c.job); err != nil {
+	last, err := save(ctx, c.job)
+	if err != nil {
 		return cmp.Or(context.Cause(ctx), err)
 	}
+	awaitTold(ctx, c.job, last.GetSteps())
 	refused := make(chan error, 1)
 	c.happen(func() supervise.Event { // job.mu is held
 		if err := supervise.MaySuspend(c.machine); err != nil {
@@ -206,6 +210,27 @@ func suspendRoles(ctx context.Context, c *jobRun) error {
 	case <-c.over:
 		return fault.E(fault.Unavailable, fault.At("job "+c.job.ID), fault.Got("a job that has ended"))
 	}
+}
+
+// awaitTold waits until the steps below a number are told, for as long as the last reports of a job may take. The steps of a checkpoint are not trained again, and the
+// roles that report them are about to end: who follows the job would never hear of the rest.
+func awaitTold(ctx context.Context, j *Job, steps uint64) {
+	ctx, cancel := context.WithTimeout(ctx, j.limits.LastReports)
+	defer cancel()
+	told := func() (all bool) {
+		j.withLock(func() { all = j.next >= steps })
+		return all
+	}
+	from := j.events.Next() // before the first look: an event after it is read
+	if told() {
+		return
+	}
+	_ = j.events.Read(ctx, from, true, func(uint64, *job.Event) error {
+		if told() {
+			return io.EOF
+		}
+		return nil
+	})
 }
 
 // isSuspended reports whether a job waits until it is resumed, or ends its roles before.

@@ -187,6 +187,7 @@ func status(o Observed) *Status {
 	if j.Saved != nil {
 		s.Checkpoint = j.Saved
 	}
+	s.Steps = max(s.Steps, s.CheckpointSteps()) // a listener that has taken the job over just now knows fewer
 	if j.Loss != nil {
 		s.Loss = j.Loss
 	}

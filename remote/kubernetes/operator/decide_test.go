@@ -21,7 +21,7 @@ import (
 //	new label=QUEUE ttl=SECONDS            a resource that somebody has applied
 //	spec suspend=yes|no replicas=N         what somebody changes
 //	delete                                 somebody does
-//	job STATE running=N steps=N loss=X     the job as the listener has it; suspended=yes, restarts=yes, name=OTHER, says=WORDS, waits=WORDS
+//	job STATE running=N steps=N loss=X     the job as the listener has it; saved=STEPS, suspended=yes, restarts=yes, name=OTHER, says=WORDS, waits=WORDS
 //	forget                                 the listener does not know it any more
 //	refuse WORDS, fail WORDS               the last submit was refused for good, or failed for now; ok: it is tried again
 //	look                                   what Decide says, and the status that it writes
@@ -89,6 +89,10 @@ func (s *story) do(c scripttest.Command) string {
 		}
 		if loss := c.Arg("loss", ""); loss != "" {
 			j.Loss = &loss
+		}
+		if c.Arg("saved", "") != "" {
+			saved := fmt.Sprint("/store@", number("saved"))
+			j.Saved = &saved
 		}
 		if what := c.Arg("waits", ""); what != "" {
 			since := metav1.NewTime(s.now)
