@@ -21,6 +21,7 @@
 // With Settings.Keep, roles outlive their listener: each pod keeps its own role, as a launch.Keeper does, and the Job of a start stays until the run is released, so that Start finds it. Listeners of
 // one name elect one.
 //
-// Files in reading order: settings.go says what a listener gives to all pods; manifest.go makes the objects, and template.go the pod of a role; api.go speaks to the API server, and pods.go follows pods;
-// launcher.go has Launcher, handle.go a role that it has started, and state.go reads pods; lease.go elects a listener, and lines.go keeps logs for the next one. rolepods.go shows pods to users of the cluster. run.go is the other side, inside of the pod.
+// Files in reading order: settings.go says what a listener gives to all pods; jobpod.go what a job may give its own; manifest.go makes the objects, template.go the pod of a role, and budget.go what
+// drains of nodes leave; api.go speaks to the API server, and pods.go follows pods; launcher.go has Launcher, handle.go a role that it has started, and state.go reads pods; lease.go elects a
+// listener, and room.go counts what the nodes have. rolepods.go shows pods to users of the cluster. run.go is the other side, inside of the pod, and access.go what it takes along for etcd.
 package kubernetes

@@ -114,8 +114,8 @@ func specSchema() schema3 {
 		Properties: map[string]schema3{"configMap": name, "key": name}}
 	s.Rules = []rule{
 		{`has(self.program) != has(self.programFrom)`, "a job has a program or programFrom"},
-		{`self.replicas == 0 || self.replicas >= ` + least2, "replicas are fewer than the trainers that the job starts with"},
-		{`self.replicas == 0 || self.replicas <= ` + most, "replicas are more than the trainers that the job may have (trainers: N:MAX)"},
+		{`self.replicas == 0 || self.replicas >= ` + fewestTrainers, "replicas are fewer than the trainers that the job starts with"},
+		{`self.replicas == 0 || self.replicas <= ` + mostTrainers, "replicas are more than the trainers that the job may have (trainers: N:MAX)"},
 		{`!has(self.trainers_max) || !has(self.trainers) || type(self.trainers) != string || !self.trainers.contains(':')`, "trainers_max is given, and trainers have a maximum"},
 		{`has(self.programFrom) == has(oldSelf.programFrom) && (!has(self.programFrom) || self.programFrom == oldSelf.programFrom)`, "programFrom of a job does not change"},
 	}
@@ -127,8 +127,8 @@ func specSchema() schema3 {
 
 // CEL for the fewest and the most trainers of a spec.
 const (
-	least2 = `(!has(self.trainers) ? 1 : type(self.trainers) == int ? self.trainers : int(self.trainers.split(':')[0]))`
-	most   = `(has(self.trainers_max) && self.trainers_max > 0 ? self.trainers_max : !has(self.trainers) ? 1 : type(self.trainers) == int ? self.trainers : ` +
+	fewestTrainers = `(!has(self.trainers) ? 1 : type(self.trainers) == int ? self.trainers : int(self.trainers.split(':')[0]))`
+	mostTrainers   = `(has(self.trainers_max) && self.trainers_max > 0 ? self.trainers_max : !has(self.trainers) ? 1 : type(self.trainers) == int ? self.trainers : ` +
 		`int(self.trainers.split(':')[self.trainers.contains(':') ? 1 : 0]))`
 )
 

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/edl-go/edl/fault"
 )
@@ -40,6 +41,40 @@ func TestKeptLog(t *testing.T) {
 	for _, wrong := range [][]byte{nil, []byte("no gzip"), packed[:len(packed)/2]} {
 		if err := unpackLog(wrong, func(string, int, string) error { return nil }); !errors.Is(err, fault.Corrupt) {
 			t.Errorf("%d wrong bytes: %v", len(wrong), err)
+		}
+	}
+}
+
+// The log of a job is kept when roles have ended since, at once at its end, and again where that has failed: the API server may be away just then.
+func TestWhenALogIsKept(t *testing.T) {
+	began := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	var k keptLog
+	for i, c := range []struct {
+		after time.Duration
+		job   Job
+		due   bool
+		err   error
+	}{
+		{0, Job{}, false, nil},
+		{0, Job{Gone: 1}, true, nil},
+		{5 * time.Second, Job{Gone: 2}, false, nil},
+		{10 * time.Second, Job{Gone: 2}, true, errors.New("away")},
+		{12 * time.Second, Job{Gone: 2}, false, nil},
+		{20 * time.Second, Job{Gone: 2}, true, nil},
+		{22 * time.Second, Job{Gone: 2, Suspended: true}, false, nil},
+		{24 * time.Second, Job{Gone: 6, Suspended: true}, true, errors.New("away")},
+		{26 * time.Second, Job{Gone: 6, Suspended: true}, false, nil},
+		{34 * time.Second, Job{Gone: 6, Suspended: true}, true, nil},
+		{35 * time.Second, Job{Gone: 9, Ended: true}, true, errors.New("away")},
+		{35 * time.Second, Job{Gone: 9, Ended: true}, true, nil},
+		{36 * time.Second, Job{Gone: 9, Ended: true}, false, nil},
+	} {
+		now := began.Add(c.after)
+		if due := k.due(&c.job, now); due != c.due {
+			t.Errorf("look %d, %v after the begin: due %t, want %t", i, c.after, due, c.due)
+		}
+		if c.due {
+			k = k.next(&c.job, now, c.err)
 		}
 	}
 }

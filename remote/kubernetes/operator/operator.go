@@ -43,10 +43,27 @@ type operator struct {
 	logs    map[types.UID]keptLog
 }
 
-// A keptLog says what was known of a job when its log was kept last.
+// A keptLog says what was known of a job when its log was kept last, or could not be kept.
 type keptLog struct {
-	gone int // starts that had ended
-	at   time.Time
+	gone   int // starts that had ended, when it was kept
+	at     time.Time
+	failed bool // the last attempt
+}
+
+// due reports whether the log of a job is to be kept now: at once when it has ended, or is suspended, and now and then while its roles end and start again. What has failed is tried again.
+func (k keptLog) due(j *Job, now time.Time) bool {
+	if j.Gone == k.gone {
+		return false
+	}
+	return j.Ended || j.Suspended && !k.failed || now.Sub(k.at) >= keepSoon
+}
+
+// next is k after an attempt.
+func (k keptLog) next(j *Job, now time.Time, err error) keptLog {
+	if err != nil {
+		return keptLog{k.gone, now, true}
+	}
+	return keptLog{j.Gone, now, false}
 }
 
 // keepSoon is how often the log of a job is kept while its roles end and start again.
@@ -171,6 +188,9 @@ func (o *operator) attend(ctx context.Context, k string) (time.Duration, error) 
 		return 0, err
 	}
 	o.remember(ctx, t, seen.Job)
+	if seen.Job != nil && (d.Verb == Release || d.Verb == GoOn) { // its resource is gone, or has another job
+		o.jobs.forget(seen.Job.Name)
+	}
 	if d.Status != nil {
 		if d.Verb != Nothing { // it was done this time
 			d.Status.Refused = nil
@@ -196,17 +216,17 @@ func (o *operator) remember(ctx context.Context, t *TrainingJob, j *Job) {
 	now := time.Now()
 	o.mu.Lock()
 	before := o.logs[t.UID]
-	due := j.Gone != before.gone && (j.Ended || j.Suspended || now.Sub(before.at) >= keepSoon)
-	if due {
-		o.logs[t.UID] = keptLog{j.Gone, now}
-	}
 	o.mu.Unlock()
-	if !due {
+	if !before.due(j, now) {
 		return
 	}
-	if err := o.keepLog(ctx, t, j); err != nil && ctx.Err() == nil {
+	err := o.keepLog(ctx, t, j)
+	if err != nil && ctx.Err() == nil {
 		o.log.Warn("the logs of pods that are gone are in the listener alone", "name", t.Name, "error", err)
 	}
+	o.mu.Lock()
+	o.logs[t.UID] = before.next(j, now, err)
+	o.mu.Unlock()
 }
 
 // do carries out the verb of a decision.
