@@ -136,6 +136,11 @@ func (l *Listener) configure(ctx context.Context, o *listening, host string) (co
 			return config, err
 		}
 		config.Data = l.data
+		if o.elsewhere && o.stateDir == "" {
+			if config.StateDir, err = l.data.States(); err != nil {
+				return config, err
+			}
+		}
 		allowed.Guarded = append(allowed.Guarded, l.data.Dir()) // also against roles of other listeners
 	}
 	config.Allowed = allowed

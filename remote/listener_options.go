@@ -71,7 +71,7 @@ func WithLauncher(l launch.Launcher) Option {
 }
 
 // WithRolesElsewhere says that the launcher starts roles on other machines, such as pods: the etcd inside of this process, if there is one, listens on the host of
-// WithAddress.
+// WithAddress, and the default of WithStateDir lies in the data folder, if there is one, whose folders jobs and states roles must reach under the same path.
 func WithRolesElsewhere() Option { return func(o *listening) { o.elsewhere = true } }
 
 // WithEtcd uses a real etcd cluster instead of one inside of this process.

@@ -277,7 +277,17 @@ func TestClusterChart(t *testing.T) {
 	if err := r.Core().Post().AbsPath("/apis/scheduling.k8s.io/v1/priorityclasses").SetHeader("Content-Type", "application/json").Body(class).Do(t.Context()).Error(); err != nil {
 		t.Fatal(err)
 	}
-	d := r.install("team-d", 1, true, `listener: {replicas: 1}
+	records, err := filepath.Glob(filepath.Join(r.dir, "train-*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newBucket(t, records)
+	d := r.install("team-d", 1, true, fmt.Sprintf(`listener:
+  replicas: 1
+  flags: ['--allow-data=%[1]s', '--allow-save=%[1]s']
+  accountAnnotations: {cloud/role: training}
+  env: [{name: AWS_MAX_ATTEMPTS, value: "2"}]
+  envFrom: [{secretRef: {name: bucket}}]
 roles:
   serviceAccount: edl
   priorityClass: training
@@ -286,10 +296,11 @@ roles:
   affinity: {nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, preference: {matchExpressions: [{key: disk, operator: Exists}]}}]}}
   annotations: {team: vision}
   env: [{name: COST, value: "5"}]
-  envFrom: [{secretRef: {name: bucket, optional: true}}]
+  envFrom: [{secretRef: {name: bucket}}]
   volumes: [{name: more, emptyDir: {}}]
   volumeMounts: [{name: more, mountPath: /mnt/more}]
-`)
+`, b.url("")))
+	b.secret(r, d.namespace)
 	pod := d.ready("listener", 1)
 	d.rolesAreAs(pod.Status.PodIP+":7164", func(p *corev1.Pod) bool {
 		c := p.Spec.Containers[0]
@@ -304,4 +315,5 @@ roles:
 	r.command(cmd)
 	r.compare(save, 1)
 	r.nothingLeft(d.namespace)
+	d.trainsIn(b, pod.Status.PodIP+":7164")
 }

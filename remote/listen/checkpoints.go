@@ -129,7 +129,7 @@ func checkVariables(c *checkpoint.Checkpoint, p *program.Program, partial bool) 
 
 // export turns a checkpoint into a directory that roles load from. The directory of an earlier one is removed.
 func (s *jobState) export(ctx context.Context, c *checkpoint.Checkpoint, scratch string) error {
-	dir, err := os.MkdirTemp(scratch, "checkpoint-")
+	dir, err := os.MkdirTemp(scratch, exportedDir)
 	if err != nil {
 		return fault.Wrap(fault.Internal, scratch, err)
 	}

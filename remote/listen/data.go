@@ -34,6 +34,7 @@ import (
 //	runs/NAME/...               its journal, for the listener that takes it over: see journal
 //	keeper, keeper.*            the keeper of its processes, which holds a lock of its own
 //	pods/RUN/...                logs of jobs whose roles are pods
+//	states/...                  what jobs begin with, unpacked, and kept states, where roles are on other machines
 //
 // A job has its folder from its start on. It is removed when the job succeeds, unless its last checkpoint is all that is left of what it has trained; when another
 // job of its name starts that does not resume it; and when it is one of the oldest beyond the number of jobs that a listener remembers.
@@ -44,6 +45,14 @@ type Data struct {
 }
 
 const jobsFolder = "jobs"
+
+// States is the folder for Config.StateDir, where roles on other machines reach the data folder. It makes the folder where it is missing.
+func (d *Data) States() (string, error) {
+	dir := d.states()
+	return dir, fault.Wrap(fault.Unavailable, dir, os.MkdirAll(dir, 0o700))
+}
+
+func (d *Data) states() string { return filepath.Join(d.dir, "states") }
 
 // jobFile is the file of a job in its folder.
 const jobFile = "job"

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -139,6 +140,44 @@ func (s *jobState) enterTrained(spec *job.JobSpec) error {
 	return nil
 }
 
+// Names of directories of a job, in Manager.stateDir.
+const (
+	unpackedDir = "params-"
+	exportedDir = "checkpoint-"
+)
+
+// leftBegins lists what earlier listeners have made in the data folder for jobs to begin with. Another directory than that of the data folder may be that of several listeners.
+func leftBegins(m *Manager) (left []string) {
+	if m.cfg.Data == nil || m.cfg.StateDir != m.cfg.Data.states() {
+		return nil
+	}
+	entries, _ := os.ReadDir(m.cfg.StateDir) // what cannot be read is left
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), unpackedDir) || strings.HasPrefix(e.Name(), exportedDir) {
+			left = append(left, filepath.Join(m.cfg.StateDir, e.Name()))
+		}
+	}
+	return left
+}
+
+// removeBegins removes what is left, but for what jobs that were taken over begin with.
+func removeBegins(m *Manager, left []string) {
+	used := map[string]bool{}
+	for _, j := range m.Jobs() {
+		if j.inherited != nil {
+			used[j.inherited.GetBegin().GetUnpacked()], used[j.inherited.GetBegin().GetExported()] = true, true
+		}
+	}
+	for _, dir := range left {
+		if used[dir] {
+			continue
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			m.cfg.Log.Warn("what a job of an earlier listener has begun with is left", "directory", dir, "error", err)
+		}
+	}
+}
+
 // unpack turns a combined parameter file into a directory of single ones, which is what roles load from: they know the variables
 // of their own programs only, and a combined file does not name its own. The directory ends with the job.
 func (s *jobState) unpack(files executor.Files, from string, p *program.Program, scratch string) error {
@@ -157,7 +196,7 @@ func (s *jobState) unpack(files executor.Files, from string, p *program.Program,
 	if err := files.LoadFile(scope, from, p); err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp(scratch, "params-")
+	dir, err := os.MkdirTemp(scratch, unpackedDir)
 	if err != nil {
 		return fault.Wrap(fault.Internal, scratch, err)
 	}
@@ -171,7 +210,7 @@ func (s *jobState) unpack(files executor.Files, from string, p *program.Program,
 
 // fetch copies a saved model from the URL of a bucket to a directory that ends with the job.
 func (s *jobState) fetch(files executor.Files, from, scratch string) error {
-	dir, err := os.MkdirTemp(scratch, "params-")
+	dir, err := os.MkdirTemp(scratch, unpackedDir)
 	if err != nil {
 		return fault.Wrap(fault.Internal, scratch, err)
 	}

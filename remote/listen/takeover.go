@@ -317,9 +317,12 @@ func addLine(j *Job) func(*rpc.LogLine) {
 	}
 }
 
-// TakeOver goes on with the jobs that earlier listeners with this data folder have left, and remembers those that have ended. It is called before the first Start.
+// TakeOver goes on with the jobs that earlier listeners with this data folder have left, and remembers those that have ended. What others have begun with is removed. It is called before
+// the first Start.
 func TakeOver(ctx context.Context, m *Manager) error {
+	begins := leftBegins(m)
 	if m.cfg.Kept == nil || m.cfg.Data == nil {
+		removeBegins(m, begins)
 		return nil
 	}
 	left, torn, err := m.cfg.Data.leftRuns()
@@ -348,6 +351,7 @@ func TakeOver(ctx context.Context, m *Manager) error {
 	if err := m.cfg.Kept.Launcher.Only(ctx, runs); err != nil {
 		m.cfg.Log.Warn("roles may be left of jobs that nobody knows", "error", err)
 	}
+	removeBegins(m, begins)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, begin := range wait {

@@ -96,6 +96,7 @@ func TestValues(t *testing.T) {
 		{"claim to be read", "", "Deployment edl", "- --allow-data=/data\n", false},
 		{"roles", "roles: {nodeSelector: {pool: cpu}, tolerations: [{key: spot}], serviceAccount: reader, env: [{name: A, value: b}]}", "ConfigMap edl-pods", "pool: cpu", false},
 		{"folder of the listener", "", "ConfigMap edl-pods", "- name: hidden\n          mountPath: /data/edl\n", false},
+		{"what jobs begin with", "", "ConfigMap edl-pods", "mountPath: /data/edl/states\n          subPath: edl/states\n", false},
 		{"operator", "listener: {trainingJobs: true}", "Deployment edl", "- operator\n", false},
 		{"rights of the operator", "listener: {trainingJobs: true}", "Role edl", "trainingjobs/status", false},
 		{"rights of who looks at its jobs", "listener: {trainingJobs: true}", "Role edl-viewer", "pods/log", false},
@@ -105,6 +106,9 @@ func TestValues(t *testing.T) {
 		{"share of nodes", "listener: {maxLoad: '0.97'}", "ClusterRole edl-edl-room", "nodes", false},
 		{"its flag", "listener: {maxLoad: '0.97'}", "Deployment edl", "--max-load=0.97", false},
 		{"what jobs give their pods", "roles: {allow: ['claim=data-*']}", "Deployment edl", "--allow-pods=claim=data-*", false},
+		{"key of a bucket", "listener: {envFrom: [{secretRef: {name: bucket}}]}", "Deployment edl", "name: bucket", false},
+		{"environment", "listener: {env: [{name: A, value: b}]}", "Deployment edl", "name: A", false},
+		{"identity of a cloud", "listener: {accountAnnotations: {role: training}}", "ServiceAccount edl", "role: training", false},
 		{"flags", "listener: {flags: ['--max-roles=9']}", "Deployment edl", "--max-roles=9", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -127,7 +131,7 @@ func TestValues(t *testing.T) {
 	}
 	spec := template["spec"].(map[string]any)
 	mounts := spec["containers"].([]any)[0].(map[string]any)["volumeMounts"].([]any)
-	if len(mounts) != 4 || len(spec["volumes"].([]any)) != 3 || spec["tolerations"] == nil || template["metadata"] == nil {
+	if len(mounts) != 5 || len(spec["volumes"].([]any)) != 3 || spec["tolerations"] == nil || template["metadata"] == nil {
 		t.Errorf("the template of pods is\n%s", text)
 	}
 }

@@ -47,7 +47,8 @@ func (p *Plane) Node(number int, images map[string]string) {
 
 // node starts a kubelet.
 func (p *Plane) node(k *Kubelet) {
-	k.name, k.core, k.server, k.dir, k.names, k.t, k.pods = fmt.Sprintf("node-%d", k.subnet), p.core, p.config.Host, p.t.TempDir(), p.names, p.t, map[types.UID]*pod{}
+	k.name, k.core, k.server, k.names, k.t, k.pods = fmt.Sprintf("node-%d", k.subnet), p.core, p.config.Host, p.names, p.t, map[types.UID]*pod{}
+	k.dir = filepath.Join(p.pods, k.name)
 	k.port = k.serve()
 	ctx, cancel := context.WithCancel(context.Background())
 	if err := k.register(ctx); err != nil {

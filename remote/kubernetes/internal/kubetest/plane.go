@@ -57,6 +57,7 @@ type Plane struct {
 	api        func() (stop func()) // starts the API server
 	stopAPI    func()
 	names      *names // nil: pods know no names
+	pods       string // folder of the files of all pods
 }
 
 const admin = "admin-token-of-a-test"
@@ -74,7 +75,7 @@ func Start(t testing.TB) *Plane {
 	writeKey(t, key)
 	tokens := filepath.Join(dir, "tokens.csv")
 	write(t, tokens, admin+",admin,admin,system:masters\n")
-	p := &Plane{t: t, Kubeconfig: filepath.Join(dir, "kubeconfig")}
+	p := &Plane{t: t, Kubeconfig: filepath.Join(dir, "kubeconfig"), pods: t.TempDir()}
 	server := fmt.Sprintf("https://127.0.0.1:%d", port)
 	write(t, p.Kubeconfig, Kubeconfig(server, "default", admin))
 	p.config = &rest.Config{Host: server, BearerToken: admin, TLSClientConfig: rest.TLSClientConfig{Insecure: true}, QPS: 500, Burst: 1000}

@@ -88,9 +88,13 @@ func (p *pod) container(ctx context.Context) (code int, reason, message string) 
 	cmd := exec.Command(binary)
 	if n := p.kubelet.names; n != nil {
 		n.set(p.kubelet.t, p.object, p.address)
-		cmd = n.command(binary)
+		cmd = n.command(p.dir, binary)
 	}
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + p.dir}
+	from, err := p.given(ctx, c)
+	if err != nil {
+		return 128, "ContainerCannotRun", err.Error()
+	}
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + p.dir, "TMPDIR=" + inHost("/tmp", mounts)}, from...)
 	env := map[string]string{}
 	for _, e := range c.Env {
 		value := inHost(e.Value, mounts)

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
 )
 
 // A mounted volume has a path in the container and one on the host. Containers are processes that see the files of the host, so paths of mounts in their arguments and in their environment are
@@ -38,6 +40,40 @@ func expand(text string, env map[string]string) string {
 		text = strings.ReplaceAll(text, "$("+name+")", value)
 	}
 	return text
+}
+
+// given is the environment that Secrets and ConfigMaps give a container. It waits for objects that are not there yet and must be, as kubelets do.
+func (p *pod) given(ctx context.Context, c corev1.Container) (env []string, _ error) {
+	get := func() *rest.Request { return p.kubelet.core.Get().Namespace(p.object.Namespace) }
+	for _, from := range c.EnvFrom {
+		for {
+			var err error
+			var optional *bool
+			values := map[string][]byte{}
+			switch {
+			case from.SecretRef != nil:
+				s := &corev1.Secret{}
+				err, optional = get().Resource("secrets").Name(from.SecretRef.Name).Do(ctx).Into(s), from.SecretRef.Optional
+				values = s.Data
+			case from.ConfigMapRef != nil:
+				m := &corev1.ConfigMap{}
+				err, optional = get().Resource("configmaps").Name(from.ConfigMapRef.Name).Do(ctx).Into(m), from.ConfigMapRef.Optional
+				for name, text := range m.Data {
+					values[name] = []byte(text)
+				}
+			}
+			if err == nil || apierrors.IsNotFound(err) && optional != nil && *optional {
+				for name, value := range values {
+					env = append(env, from.Prefix+name+"="+string(value))
+				}
+				break
+			}
+			if retry(ctx); ctx.Err() != nil {
+				return nil, err
+			}
+		}
+	}
+	return env, nil
 }
 
 // tokenOf asks the API server for the token of the service account of a pod, and writes it into a file of kubectl: a process cannot have a file at the path where pods have theirs.
