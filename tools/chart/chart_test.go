@@ -3,11 +3,14 @@ package main
 import (
 	"fmt"
 	"maps"
+	"os"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"helm.sh/helm/v3/pkg/strvals"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
@@ -141,6 +144,26 @@ func TestValuesAreChecked(t *testing.T) {
 	for _, values := range []string{"etcd: {replicas: 2}", "listener: {name: A_B}", "listener: {replica: 3}", "data: {path: data}", "data: {write: [edl]}", "data: {write: ['']}", "image: {repository: ''}", "other: 1", "roles: {allow: ['hostpath=/']}"} {
 		if _, err := renderWith(values); err == nil {
 			t.Errorf("%s is taken", values)
+		}
+	}
+}
+
+// The values that the documentation names are those of the chart, as helm reads them from a command.
+func TestDocumentedValues(t *testing.T) {
+	text, err := os.ReadFile("../../docs/kubernetes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile("--set ([^ `\n]+)").FindAllStringSubmatch(string(text), -1)
+	if len(found) < 3 {
+		t.Fatalf("%d times --set in the documentation", len(found))
+	}
+	for _, m := range found {
+		values := map[string]any{}
+		if err := strvals.ParseInto(strings.ReplaceAll(m[1], "REGISTRY", "registry.example"), values); err != nil {
+			t.Errorf("%s: %v", m[0], err)
+		} else if _, err := render(values, "edl"); err != nil {
+			t.Errorf("%s: %v", m[0], err)
 		}
 	}
 }
