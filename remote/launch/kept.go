@@ -19,7 +19,10 @@ import (
 
 // Kept starts roles through a Keeper. A role that the Keeper has started before, for another listener, is the same role: Start returns a handle on it. The log of a
 // role is not written to what Start is given; Lines has that of all roles of a run.
-type Kept struct{ Keeper rpc.KeeperClient }
+type Kept struct {
+	Keeper rpc.KeeperClient
+	Binary *Binary // from which the roles of the runs start that begin; nil: from that of the Keeper
+}
 
 var _ Launcher = Kept{}
 
@@ -32,7 +35,7 @@ func (l Kept) Start(ctx context.Context, spec *job.RoleSpec, _ io.Writer) (Handl
 	defer cancel()
 	stream, err := l.Keeper.Start(starting, grpc.WaitForReady(false))
 	if err == nil {
-		if err = wire.Send(stream, &rpc.KeptStart{Run: spec.CheckpointRun, Spec: spec}); errors.Is(err, io.EOF) {
+		if err = wire.Send(stream, &rpc.KeptStart{Run: spec.CheckpointRun, Spec: spec, Binary: l.Binary.Shared()}); errors.Is(err, io.EOF) {
 			err = nil // CloseAndRecv says why
 		}
 	}

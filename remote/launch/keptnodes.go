@@ -98,7 +98,7 @@ func (n *KeptNodes) place(ctx context.Context, spec *job.RoleSpec) (*state.Place
 			p := &state.PlacedRole{Start: StartOf(spec), Node: node.ID, Keeper: keeper}
 			return p, n.write(spec.CheckpointRun, p)
 		}
-		if ctx.Err() != nil || !errors.Is(err, fault.Unavailable) && !errors.Is(err, fault.DeadlineExceeded) {
+		if ctx.Err() != nil || !errors.Is(err, fault.Unavailable) && !errors.Is(err, fault.DeadlineExceeded) && !errors.Is(err, fault.Unsupported) {
 			return nil, err
 		}
 		failures = append(failures, err)
@@ -106,26 +106,30 @@ func (n *KeptNodes) place(ctx context.Context, spec *job.RoleSpec) (*state.Place
 	return nil, noneAnswers(spec, failures)
 }
 
-// keeperOf asks a node for the id of its keeper.
+// keeperOf asks a node for the id of its keeper. A node of another protocol starts no role.
 func (n *KeptNodes) keeperOf(ctx context.Context, node cluster.Node) (string, error) {
 	conn, err := wire.Dial(node.Address, n.side)
 	if err != nil {
 		return "", err
 	}
 	defer conn.Close()
-	return askKeeper(ctx, rpc.NewKeeperClient(conn), "node "+node.ID)
+	where := "node " + node.ID
+	about, err := askKeeper(ctx, rpc.NewKeeperClient(conn), where)
+	if err != nil {
+		return "", err
+	}
+	return about.Id, wire.SameProtocol(where, about.Protocol, about.Build, "start the listeners of all nodes from one build; roles that run there go on")
 }
 
-// askKeeper returns the id of a keeper.
-func askKeeper(ctx context.Context, k rpc.KeeperClient, where string) (string, error) {
+// askKeeper returns what a keeper says of itself.
+func askKeeper(ctx context.Context, k rpc.KeeperClient, where string) (about *rpc.KeeperState, _ error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stream, err := k.Attend(ctx, &rpc.AttendRequest{}, grpc.WaitForReady(false))
-	var about *rpc.KeeperState
 	if err == nil {
 		about, err = stream.Recv()
 	}
-	return about.GetId(), wire.FromStatus(where, err)
+	return about, wire.FromStatus(where, err)
 }
 
 // file is where the places of a run are.
