@@ -12,7 +12,7 @@ import (
 )
 
 // An upgrade to a build with other ops mixes no builds: roles of a job that runs start again from the build that it has begun with, and the next job is of the next build, while the keeper is of the
-// first one. It does not matter whether the next build takes the place of the file or has one of its own. Roles refuse jobs with other ops, so each job tells of which build its roles are.
+// first one. A job that was suspended goes on with the next build. It does not matter whether this takes the place of the file or has one of its own. Roles refuse jobs with other ops, so each job tells of which build its roles are.
 func TestUpgradeMixesNoBuilds(t *testing.T) {
 	next := filepath.Join(t.TempDir(), "edl")
 	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", next, "./cmd/edl")
@@ -44,6 +44,17 @@ func upgradeWhileJobRuns(t *testing.T, next string, inPlace bool) {
 		t.Fatal(err)
 	}
 	steps.await(t, stepsOfFile-1, c)
+	edl := func(args ...string) {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), c.edl, args...)
+		cmd.Dir, cmd.Env, cmd.Stderr = c.dir, c.env, c.client
+		if out, err := cmd.Output(); err != nil {
+			t.Fatalf("edl %v: %v: %s %s", args, err, out, c)
+		}
+	}
+	edl("submit", "program.pb", "--data", "train=grows/train-*", "--follow", "train", "--save", "held", "--name", "held", "--trainers", "2", "--pservers", "2", "--listener", p.address)
+	c.roleOf("held", "trainer-0")
+	edl("jobs", "suspend", "held", "--listener", p.address)
 
 	if inPlace {
 		c.upgrade(next)
@@ -73,6 +84,18 @@ func upgradeWhileJobRuns(t *testing.T, next string, inPlace bool) {
 	if err := scale.Run(); err == nil || !strings.Contains(said.String(), "another number of pservers of a job that the build") {
 		t.Errorf("edl scale: %v: %s", err, &said)
 	}
+	edl("jobs", "resume", "held", "--listener", p.address)
+	info, err := os.Stat(next)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs, err := os.Stat(fmt.Sprintf("/proc/%d/exe", c.roleOf("held", "trainer-0")))
+	if err == nil && runs.Size() != info.Size() {
+		err = fmt.Errorf("a file of %d bytes, want %d", runs.Size(), info.Size())
+	}
+	if err != nil {
+		t.Errorf("what the suspended job goes on with: %v", err)
+	}
 	addFile(t, c.dir, 2)
 	if err := os.WriteFile(filepath.Join(c.dir, "grows", "_END"), nil, 0o666); err != nil {
 		t.Fatal(err)
@@ -81,7 +104,10 @@ func upgradeWhileJobRuns(t *testing.T, next string, inPlace bool) {
 		t.Fatalf("the run has ended with %d: %s", code, c)
 	}
 	steps.check(t)
-	sameFiles(t, filepath.Join(c.dir, "model"), filepath.Join(c.dir, "reference"))
+	edl("attach", "held", "--listener", p.address)
+	for _, model := range []string{"model", "held"} {
+		sameFiles(t, filepath.Join(c.dir, model), filepath.Join(c.dir, "reference"))
+	}
 	if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
@@ -90,15 +116,18 @@ func upgradeWhileJobRuns(t *testing.T, next string, inPlace bool) {
 	}
 }
 
-// roleOf is the process of a role of a job.
-func (c *struckCluster) roleOf(job, role string) int {
+// roleOf waits for the process of a role of a job.
+func (c *struckCluster) roleOf(job, role string) (found int) {
 	c.t.Helper()
-	for _, pid := range c.processes() {
-		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		if err == nil && bytes.HasSuffix(b, []byte("\x00"+job+"\x00"+role+"\x00")) {
-			return pid
+	c.until(role+" of the job "+job, func() bool {
+		for _, pid := range c.processes() {
+			b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+			if err == nil && bytes.HasSuffix(b, []byte("\x00"+job+"\x00"+role+"\x00")) {
+				found = pid
+				return true
+			}
 		}
-	}
-	c.t.Fatalf("no process is %s of %s: %s", role, job, c)
-	return 0
+		return false
+	})
+	return found
 }

@@ -2805,6 +2805,7 @@ func (*RenewRoleResponse) Descriptor() ([]byte, []int) {
 type ReleaseRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	Binary        bool                   `protobuf:"varint,2,opt,name=binary,proto3" json:"binary,omitempty"` // nothing but the binary, if no role of the run is left: the next role starts from the one that is named then
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2844,6 +2845,13 @@ func (x *ReleaseRequest) GetRun() string {
 		return x.Run
 	}
 	return ""
+}
+
+func (x *ReleaseRequest) GetBinary() bool {
+	if x != nil {
+		return x.Binary
+	}
+	return false
 }
 
 type ReleaseResponse struct {
@@ -9328,9 +9336,10 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x10RenewRoleRequest\x12%\n" +
 	"\x04role\x18\x01 \x01(\v2\x11.edl.rpc.KeptRoleR\x04role\x12.\n" +
 	"\arenewal\x18\x02 \x01(\v2\x14.edl.job.RoleRenewalR\arenewal\"\x13\n" +
-	"\x11RenewRoleResponse\"\"\n" +
+	"\x11RenewRoleResponse\":\n" +
 	"\x0eReleaseRequest\x12\x10\n" +
-	"\x03run\x18\x01 \x01(\tR\x03run\"\x11\n" +
+	"\x03run\x18\x01 \x01(\tR\x03run\x12\x16\n" +
+	"\x06binary\x18\x02 \x01(\bR\x06binary\"\x11\n" +
 	"\x0fReleaseResponse\"\x10\n" +
 	"\x0eDismissRequest\"\x11\n" +
 	"\x0fDismissResponse\"\xb5\x01\n" +

@@ -43,8 +43,8 @@ type Keeper struct {
 
 // A keptRun is the roles of a run, by name.
 type keptRun struct {
-	launcher  Launcher
-	binary    *Binary // that launcher starts roles from; nil: it has its own
+	launcher  Launcher // nil: no role runs of a binary
+	binary    *Binary  // that launcher starts roles from; nil: it has its own
 	lines     *eventlog.Log[*rpc.LogLine]
 	roles     map[string]*keptRole
 	followers int       // calls of Follow
@@ -148,15 +148,29 @@ func (k *Keeper) endAbandoned(before time.Time) {
 // live counts the roles that run. k.mu is held.
 func (k *Keeper) live() (n int) {
 	for _, run := range k.runs {
-		for _, r := range run.roles {
-			select {
-			case <-r.done:
-			default:
-				n++
-			}
+		n += run.live()
+	}
+	return n
+}
+
+// live counts the roles of a run that run.
+func (r *keptRun) live() (n int) {
+	for _, role := range r.roles {
+		select {
+		case <-role.done:
+		default:
+			n++
 		}
 	}
 	return n
+}
+
+// letGo lets the next role of a run start from another binary.
+func (r *keptRun) letGo() {
+	if r.binary != nil {
+		_ = r.binary.Close() // it was read only
+	}
+	r.launcher, r.binary = nil, nil
 }
 
 // End stops every role and waits for it. No role starts after it. Calls of listeners end.
@@ -226,19 +240,19 @@ func (k *Keeper) Launch(run string, spec *job.RoleSpec) (Handle, error) {
 	return r.handle, nil
 }
 
-// begin begins a run, whose roles start from a binary: the first of several paths that can be opened, or that of the launcher.
-func (k *Keeper) begin(paths []string) (*keptRun, error) {
-	run := &keptRun{launcher: k.launcher, lines: NewLog(), roles: map[string]*keptRole{}, alone: time.Now()}
+// begin lets the roles of a run start from a binary: the first of several paths that can be opened, or that of the launcher.
+func (k *Keeper) begin(run *keptRun, paths []string) (err error) {
+	run.launcher = k.launcher
 	l, ok := k.launcher.(interface{ from(*Binary) Launcher })
 	if !ok || len(paths) == 0 {
-		return run, nil
+		return nil
 	}
-	var err error
 	if run.binary, err = OpenBinary(paths[:min(len(paths), maxPaths)]...); err != nil {
-		return nil, err
+		run.launcher = nil
+		return err
 	}
 	run.launcher = l.from(run.binary)
-	return run, nil
+	return nil
 }
 
 // maxPaths bounds the paths of a binary.
@@ -253,14 +267,16 @@ func (k *Keeper) start(name string, spec *job.RoleSpec, binary []string) (*keptR
 	}
 	run := k.runs[name]
 	if run == nil {
-		var err error
-		if run, err = k.begin(binary); err != nil {
-			return nil, err
-		}
+		run = &keptRun{lines: NewLog(), roles: map[string]*keptRole{}, alone: time.Now()}
 		k.runs[name] = run
 	}
 	if r := run.roles[StartOf(spec)]; r != nil {
 		return r, nil
+	}
+	if run.launcher == nil {
+		if err := k.begin(run, binary); err != nil {
+			return nil, err
+		}
 	}
 	member, first := memberOf(spec), run.lines.Next()
 	h, err := run.launcher.Start(k.ctx, spec, keptLines{run.lines, member.ID(), uint32(spec.Start)})
@@ -393,7 +409,14 @@ func (k *Keeper) RenewRole(_ context.Context, m *rpc.RenewRoleRequest) (*rpc.Ren
 func (k *Keeper) Release(_ context.Context, m *rpc.ReleaseRequest) (*rpc.ReleaseResponse, error) {
 	k.mu.Lock()
 	run := k.runs[m.Run]
-	delete(k.runs, m.Run)
+	if m.Binary {
+		if run != nil && run.live() == 0 {
+			run.letGo()
+		}
+		run = nil
+	} else {
+		delete(k.runs, m.Run)
+	}
 	k.mu.Unlock()
 	if run == nil {
 		return &rpc.ReleaseResponse{}, nil
@@ -407,9 +430,7 @@ func (k *Keeper) Release(_ context.Context, m *rpc.ReleaseRequest) (*rpc.Release
 	}
 	group.Wait()
 	run.lines.End()
-	if run.binary != nil {
-		_ = run.binary.Close() // it was read only
-	}
+	run.letGo()
 	return &rpc.ReleaseResponse{}, nil
 }
 

@@ -83,8 +83,11 @@ func (l Kept) Release(ctx context.Context, run string) error {
 // Only does nothing: a Keeper has no runs but those of its data folder.
 func (l Kept) Only(context.Context, []string) error { return nil }
 
-// Clear does nothing: of a role that has ended, a Keeper has how it has ended, and its log.
-func (l Kept) Clear(context.Context, string) error { return nil }
+// Clear lets the next role of a run start from the binary of this listener. Of a role that has ended, a Keeper has how it has ended, and its log.
+func (l Kept) Clear(ctx context.Context, run string) error {
+	_, err := l.Keeper.Release(ctx, &rpc.ReleaseRequest{Run: run, Binary: true}, grpc.WaitForReady(false))
+	return wire.FromStatus("keeper", err)
+}
 
 // keptHandle is a role of a Keeper.
 type keptHandle struct {

@@ -214,17 +214,7 @@ func (n *KeptNodes) Release(ctx context.Context, run string) error {
 	if err != nil {
 		return errors.Join(err, n.logs.Release(run))
 	}
-	var asked []string
-	var group sync.WaitGroup
-	failures := make([]error, len(places))
-	for _, p := range places {
-		if at := len(asked); !slices.Contains(asked, p.Node) {
-			asked = append(asked, p.Node)
-			group.Go(func() { failures[at] = n.releaseOn(ctx, p.Node, run) })
-		}
-	}
-	group.Wait()
-	if err = errors.Join(failures...); err == nil {
+	if err = n.onEach(ctx, places, func(ctx context.Context, k Kept) error { return k.Release(ctx, run) }); err == nil {
 		if err = os.Remove(n.file(run)); errors.Is(err, fs.ErrNotExist) {
 			err = nil
 		}
@@ -235,8 +225,23 @@ func (n *KeptNodes) Release(ctx context.Context, run string) error {
 // releaseTime bounds the answer of a node that is to forget a run.
 const releaseTime = 5 * time.Second
 
-// releaseOn lets a node forget a run. One that has left the cluster has nothing to forget, as far as anybody knows.
-func (n *KeptNodes) releaseOn(ctx context.Context, id, run string) error {
+// onEach asks the keepers of all nodes among places something, each once.
+func (n *KeptNodes) onEach(ctx context.Context, places map[string]*state.PlacedRole, ask func(context.Context, Kept) error) error {
+	var asked []string
+	var group sync.WaitGroup
+	failures := make([]error, len(places))
+	for _, p := range places {
+		if at := len(asked); !slices.Contains(asked, p.Node) {
+			asked = append(asked, p.Node)
+			group.Go(func() { failures[at] = n.on(ctx, p.Node, ask) })
+		}
+	}
+	group.Wait()
+	return errors.Join(failures...)
+}
+
+// on asks the keeper of a node something, within releaseTime.
+func (n *KeptNodes) on(ctx context.Context, id string, ask func(context.Context, Kept) error) error {
 	ctx, cancel := context.WithTimeout(ctx, releaseTime)
 	defer cancel()
 	_, address, err := find(ctx, n.directory, id)
@@ -248,7 +253,7 @@ func (n *KeptNodes) releaseOn(ctx context.Context, id, run string) error {
 		return err
 	}
 	defer conn.Close()
-	return Kept{Keeper: rpc.NewKeeperClient(conn)}.Release(ctx, run)
+	return ask(ctx, Kept{Keeper: rpc.NewKeeperClient(conn)})
 }
 
 // find returns the address of a node, and how many nodes there are.
@@ -266,8 +271,16 @@ func find(ctx context.Context, d Directory, id string) (all int, address string,
 		fault.Hint("start \"edl listen --node "+id+"\" there again"))
 }
 
-// Clear does nothing, as that of Kept.
-func (n *KeptNodes) Clear(context.Context, string) error { return nil }
+// Clear lets each node start the next role of a run from its binary of then, as that of Kept does.
+func (n *KeptNodes) Clear(ctx context.Context, run string) error {
+	n.mu.Lock()
+	places, err := n.placesOf(run)
+	n.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return n.onEach(ctx, places, func(ctx context.Context, k Kept) error { return k.Clear(ctx, run) })
+}
 
 // Only releases all runs but these.
 func (n *KeptNodes) Only(ctx context.Context, runs []string) error {

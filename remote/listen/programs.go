@@ -19,8 +19,8 @@ import (
 	"github.com/edl-go/edl/remote/wire"
 )
 
-// The roles of a job that outlives its listener are of the build that the job has begun with, whatever the build of the next listener: the keeper starts them from that binary, and they run the
-// programs that this build has made. These lie beside the journal of the job, one file for each number of pservers that it has had:
+// The roles of a job that outlives its listener are of the build that the job has begun with, or has gone on with after a suspension, whatever the build of the next listener: the keeper starts them
+// from that binary, and they run the programs that this build has made. These lie beside the journal of the job, one file for each number of pservers that it has had:
 //
 //	runs/NAME/programs.N    a state.RolePrograms, before roles hear of it
 
@@ -92,4 +92,25 @@ func planOfRun(ctx context.Context, id, dir string, spec *job.JobSpec) (*plan, e
 		p.judges, err = program.Decode(e.Program, program.DefaultLimits())
 	}
 	return p, err
+}
+
+// planAnew makes the programs of a suspended job again if another build has made them: all its roles start anew, and from the binary of this listener.
+func planAnew(ctx context.Context, j *Job) error {
+	spec := proto.CloneOf(j.spec)
+	var now *placement
+	j.withLock(func() { now, spec.Program = j.placing.now, j.plan.encoded })
+	if now.maker.sameBuild("", "", "") == nil || len(spec.Program) == 0 {
+		return nil
+	}
+	spec.Pservers = int32(len(now.pservers))
+	p, err := newPlan(ctx, spec)
+	if err == nil && j.journal != nil {
+		err = writePrograms(j.journal.dir, p)
+	}
+	if err != nil {
+		return err
+	}
+	p.user, p.judges = nil, nil
+	j.withLock(func() { j.placing.now = &placement{plan: p, number: now.number, before: now.before, after: now.after} })
+	return nil
 }
