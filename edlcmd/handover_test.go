@@ -346,7 +346,11 @@ func (c *struckCluster) strike() {
 	}
 	_ = gone.Wait()
 	if way == "upgrade" {
-		c.upgrade()
+		next := *handoverNext
+		if next == "" {
+			next = edlFile(c.t)
+		}
+		c.upgrade(next)
 	}
 	if !c.waiting {
 		ready = c.start(p)
@@ -355,11 +359,7 @@ func (c *struckCluster) strike() {
 }
 
 // upgrade puts another build in the place of the binary.
-func (c *struckCluster) upgrade() {
-	next := *handoverNext
-	if next == "" {
-		next = edlFile(c.t)
-	}
+func (c *struckCluster) upgrade(next string) {
 	from, err := os.Open(next)
 	if err != nil {
 		c.t.Fatal(err)

@@ -252,14 +252,16 @@ func (s *settings) launcherOf(chosen *choice, binary string, access cluster.Acce
 	return childProcesses(binary, access)
 }
 
-// childProcesses starts roles as processes of a binary of edl, by default the one that runs. Passwords and certificates for etcd are in their
-// environment only.
+// childProcesses starts roles as processes of a binary of edl, by default the one that runs, also when an upgrade has put another in its place. Passwords and certificates for etcd
+// are in their environment only.
 func childProcesses(binary string, access cluster.Access) (launch.Launcher, error) {
+	p := launch.Processes{Binary: binary, Args: []string{"role", "--"}, Env: access.Environment()}
 	if binary == "" {
 		var err error
-		if binary, err = os.Executable(); err != nil {
-			return nil, fault.Wrap(fault.Internal, "path of edl itself", err)
+		if p.Opened, err = launch.OpenOwn(); err != nil {
+			return nil, fault.Wrap(fault.Internal, "the binary of edl itself", err)
 		}
+		p.Binary = p.Opened.Path()
 	}
-	return launch.Processes{Binary: binary, Args: []string{"role", "--"}, Env: access.Environment()}, nil
+	return p, nil
 }

@@ -422,3 +422,45 @@ func TestWhatUsersMayDo(t *testing.T) {
 		t.Error("the audit log has calls that change nothing")
 	}
 }
+
+// A listener is a namespace: alice is a submitter at one and a viewer at another, and what the first one's authority gives her counts for nothing at the second.
+func TestListenersAreNamespaces(t *testing.T) {
+	t.Parallel()
+	roles := []credential.Access{credential.Submitter, credential.Viewer}
+	var own []*credential.Credentials // of alice, by listener
+	var at []*remote.Listener
+	for _, access := range roles {
+		authority, err := credential.NewAuthority()
+		if err != nil {
+			t.Fatal(err)
+		}
+		issued, err := authority.Issue(userName("alice", access), time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		own, at = append(own, issued), append(at, listener(t, remote.WithAuthority(authority)))
+	}
+	for i, l := range at {
+		for k, shown := range own {
+			client, err := remote.Dial(bounded(t), l.Address(), remote.WithCredentials(shown))
+			if i != k {
+				if err == nil {
+					t.Errorf("listener %d takes the credentials of listener %d", i, k)
+					client.Close()
+				}
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := client.Jobs(bounded(t)); err != nil {
+				t.Errorf("listener %d: %v", i, err)
+			}
+			_, err = client.WriteState(bounded(t), &rpc.StateValues{})
+			if denied := errors.Is(err, fault.Denied); denied != (roles[i] == credential.Viewer) {
+				t.Errorf("alice, a %s of listener %d, writes a state: %v", roles[i], i, err)
+			}
+			client.Close()
+		}
+	}
+}

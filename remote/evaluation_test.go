@@ -1,6 +1,7 @@
 package remote_test
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -14,9 +15,11 @@ import (
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/executor/reference"
+	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/testkit"
 	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote"
 	"github.com/edl-go/edl/remote/jobspec"
 )
@@ -177,6 +180,72 @@ func TestSubmittedJobsAreEvaluated(t *testing.T) {
 	}
 	if d, err := e.Client().Show(bounded(t), submitted.ID); err != nil || d.Spec.KeepState {
 		t.Errorf("%v, %v; want a job that keeps no state", d, err)
+	}
+}
+
+// A job that is resumed, with another number of trainers, is evaluated from its checkpoint on as one that was never interrupted, and waits for nobody. Whoever follows it is told the steps and the outcomes
+// under the numbers that they have in the whole training.
+func TestResumedJobsAreEvaluated(t *testing.T) {
+	for _, every := range []uint64{0, 5} {
+		t.Run(fmt.Sprint("every ", every), func(t *testing.T) {
+			j := judged(t, every, true)
+			j.run.Passes, j.run.Save = 10*judgedPasses, t.TempDir() // there is a checkpoint long before the end
+			e := executorOf(t, listener(t, remote.WithDataDir(t.TempDir())), &remote.JobSpec{Name: "judged", Trainers: 2, Pservers: 2, MinBlockSize: 4, Checkpoints: &job.Checkpoints{Rounds: 3, Keep: 100}})
+			var store string
+			var got []string
+			e.EvaluateWith(j.spec, func(v *job.Evaluated) error {
+				got = append(got, outcome(v.Step, v.Records, v.Values))
+				d, err := e.Client().Show(bounded(t), "judged")
+				if err != nil {
+					return err
+				}
+				if store = d.Spec.Checkpoints.Store; len(got) < 2 || len(kept(t, store)) == 0 {
+					return nil
+				}
+				return e.Client().Stop(bounded(t), "judged")
+			})
+			submitted, err := e.Submit(bounded(t), j.model.Program, j.run)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := submitted.Follow(bounded(t), nil); !errors.Is(err, fault.Canceled) {
+				t.Fatalf("the job that was stopped: %v", err)
+			}
+			from := kept(t, store)[0].Steps
+			again, err := remote.Resume(bounded(t), e.Client(), &rpc.ResumeJobRequest{Job: "judged", Trainers: 3})
+			if err != nil {
+				t.Fatal(err)
+			}
+			attached, _, err := remote.AttachJob(bounded(t), e.Client(), again.Job)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var resumed []string
+			attached.OnEvaluated(func(v *job.Evaluated) error {
+				resumed = append(resumed, outcome(v.Step, v.Records, v.Values))
+				return nil
+			})
+			if _, err := attached.Follow(bounded(t), nil); err != nil {
+				t.Fatal(err)
+			}
+			want := j.wantOf(t, func(round uint64) int {
+				if round < from {
+					return 2
+				}
+				return 3
+			}, noLast)
+			before := slices.IndexFunc(want, func(o string) bool {
+				var step uint64
+				_, err := fmt.Sscanf(o, "step %d,", &step)
+				return err == nil && step >= from
+			})
+			if !slices.Equal(resumed, want[before:]) {
+				t.Errorf("from step %d the job is evaluated to %q\nwant %q", from, resumed, want[before:])
+			}
+			if first := j.want(t, 2, noLast); !slices.Equal(got, first[:len(got)]) {
+				t.Errorf("until it was stopped the job is evaluated to %q\nwant %q", got, first[:len(got)])
+			}
+		})
 	}
 }
 

@@ -170,11 +170,16 @@ type keeperLink struct {
 	cause   error         // valid when gone is closed
 }
 
-// findKeeper connects to the keeper of a data folder, and starts one if none runs. command is the program that runs it, with arguments; the folder is the last.
+// findKeeper connects to the keeper of a data folder, and starts one if none runs. A keeper of another protocol is refused: it would not understand this listener. command is the program that runs it, with arguments; the folder is the last.
 func findKeeper(ctx context.Context, dataDir string, command, env []string) (*keeperLink, error) {
 	ctx, cancel := context.WithTimeout(ctx, embedTime)
 	defer cancel()
 	if l, err := attendTo(ctx, dataDir); err == nil {
+		err = wire.SameProtocol("keeper of "+dataDir, l.about.Protocol, l.about.Build,
+			"start the listener from that build, end or suspend its jobs, and end it with ctrl-C; then start this one, and go on with \"edl jobs resume\"")
+		if err != nil {
+			return nil, errors.Join(err, l.close())
+		}
 		return l, nil
 	}
 	ended, err := startKeeper(dataDir, command, env)

@@ -30,6 +30,7 @@ type Listener struct {
 	served   chan error
 	etcd     *cluster.Embedded
 	keeper   *keeperLink    // has the processes of jobs, and their etcd; nil: this process has them
+	binary   *launch.Binary // from which the processes of new jobs start there; nil: from that of the keeper
 	keeps    bool           // jobs can go on without this listener
 	node     bool           // roles of other listeners are here
 	hosts    *launch.Keeper // has them, where this listener has no keeper; nil: it has, or is no node
@@ -153,7 +154,10 @@ func (l *Listener) configure(ctx context.Context, o *listening, host string) (co
 		if l.keeper, err = findKeeper(ctx, l.data.Dir(), o.keeper, o.access.Environment()); err != nil {
 			return config, err
 		}
-		kept := launch.Kept{Keeper: l.keeper.client}
+		if p, ok := o.launcher.(launch.Processes); ok {
+			l.binary = p.Opened
+		}
+		kept := launch.Kept{Keeper: l.keeper.client, Binary: l.binary}
 		config.Launcher, config.Kept = kept, &listen.Keeping{Launcher: kept, Keeper: l.keeper.about.Id}
 	}
 	return config, nil

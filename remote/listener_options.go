@@ -200,7 +200,7 @@ func WithTracedRounds(every uint64) Option { return func(o *listening) { o.trace
 
 // WithKeeper lets the jobs of a listener with a data folder outlive it: the processes of their roles, and the etcd inside, are those of a process that command
 // runs, with the path of the folder as its last argument. That process calls RunKeeper. If the listener dies, or its HandOver was called, the next listener with the
-// folder goes on with the jobs. It takes the place of WithLauncher. On a system without Unix sockets it changes nothing.
+// folder goes on with the jobs. It takes the place of WithLauncher; but if that is launch.Processes with an open binary, roles of new jobs start from this. On a system without Unix sockets it changes nothing.
 func WithKeeper(command ...string) Option { return func(o *listening) { o.keeper = command } }
 
 // WithKeeping lets the jobs of a listener with a data folder and an etcd of the user outlive it, because its launcher starts roles that do. The next listener with the folder goes on

@@ -46,7 +46,7 @@ const (
 	offerTime = 2 * time.Second
 )
 
-// watchedNodes tells the jobs of a listener which nodes there are and what they offer. A node that does not answer is none.
+// watchedNodes tells the jobs of a listener which nodes there are and what they offer. A node that does not answer, or that is of another protocol, is none.
 type watchedNodes struct {
 	listener *Listener
 	side     *wire.Side
@@ -111,6 +111,9 @@ func offerOf(ctx context.Context, n cluster.Node, side *wire.Side) (schedule.Res
 	}
 	defer conn.Close()
 	d, err := rpc.NewListenerClient(conn).Describe(ctx, &rpc.DescribeRequest{})
+	if err == nil {
+		err = wire.SameProtocol("node "+n.ID, d.Protocol, d.Build, "start the listeners of all nodes from one build")
+	}
 	return schedule.Resources{Cores: d.GetOffers().GetMillicores(), Memory: d.GetOffers().GetMemory()}, wire.FromStatus("node "+n.ID, err)
 }
 
@@ -131,7 +134,7 @@ func (l *Listener) spread(config *listen.Config, side *wire.Side) error {
 // keeperFor answers other listeners for the keeper of this node. Roles of a listener without one end with it.
 func (l *Listener) keeperFor(local hosted) rpc.KeeperServer {
 	if l.keeper != nil {
-		return &launch.NodeKeeper{Keeper: l.keeper.client, ID: l.keeper.about.Id, Change: local.change}
+		return &launch.NodeKeeper{Keeper: l.keeper.client, ID: l.keeper.about.Id, Change: local.change, Binary: l.binary}
 	}
 	l.hosts = launch.NewKeeper(local, &rpc.KeeperState{Id: rand.Text()})
 	return launch.ForNodes(l.hosts)

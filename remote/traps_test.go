@@ -26,6 +26,7 @@ import (
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/remote/launch"
+	"github.com/edl-go/edl/remote/wire"
 )
 
 // Trap 1: trainers that get different numbers of rows, or of tasks, finish without a hang
@@ -231,7 +232,7 @@ func TestChildWithoutReader(t *testing.T) {
 	}
 	spec := &remote.JobSpec{Trainers: 1, Pservers: 1}
 	jobspec.Complete(spec)
-	b, err := proto.Marshal(&job.RoleSpec{Job: "digits", Role: job.Role_COORDINATOR, Spec: spec, Registry: ops.Fingerprint(),
+	b, err := proto.Marshal(&job.RoleSpec{Job: "digits", Role: job.Role_COORDINATOR, Spec: spec, Protocol: wire.Protocol, Registry: ops.Fingerprint(),
 		Etcd: []string{"127.0.0.1:1"}, Prefix: cluster.Prefix("digits"), RunDir: dir})
 	if err != nil {
 		t.Fatal(err)

@@ -1583,6 +1583,8 @@ type RoleSpec struct {
 	Bounds          *Needs     `protobuf:"bytes,37,opt,name=bounds,proto3" json:"bounds,omitempty"`                                          // what its process may take at most; 0 or absent: whatever it can get
 	TraceRounds     uint64     `protobuf:"varint,38,opt,name=trace_rounds,json=traceRounds,proto3" json:"trace_rounds,omitempty"`            // each round whose number is a multiple of this is told to the listener, for traces; 0: none
 	Policy          *Policy    `protobuf:"bytes,33,opt,name=policy,proto3" json:"policy,omitempty"`                                          // what the role may read and write on behalf of the submitter; absent: what its process may
+	Protocol        uint32     `protobuf:"varint,40,opt,name=protocol,proto3" json:"protocol,omitempty"`                                     // wire.Protocol of the build that the job has begun with
+	Build           string     `protobuf:"bytes,41,opt,name=build,proto3" json:"build,omitempty"`                                            // names that build
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -1881,6 +1883,20 @@ func (x *RoleSpec) GetPolicy() *Policy {
 		return x.Policy
 	}
 	return nil
+}
+
+func (x *RoleSpec) GetProtocol() uint32 {
+	if x != nil {
+		return x.Protocol
+	}
+	return 0
+}
+
+func (x *RoleSpec) GetBuild() string {
+	if x != nil {
+		return x.Build
+	}
+	return ""
 }
 
 // Policy is what a listener allows a job to read and write. What may be written may be read, too.
@@ -4244,7 +4260,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x04pass\x18\x02 \x01(\x05R\x04pass\x12\x14\n" +
 	"\x05batch\x18\x03 \x01(\x04R\x05batch\x12\x16\n" +
 	"\x06reader\x18\x04 \x01(\tR\x06reader\x12\x18\n" +
-	"\atrained\x18\x05 \x01(\tR\atrained\"\x88\n" +
+	"\atrained\x18\x05 \x01(\tR\atrained\"\xba\n" +
 	"\n" +
 	"\bRoleSpec\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12!\n" +
@@ -4287,7 +4303,9 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x0eplanned_memory\x18' \x01(\x03R\rplannedMemory\x12&\n" +
 	"\x06bounds\x18% \x01(\v2\x0e.edl.job.NeedsR\x06bounds\x12!\n" +
 	"\ftrace_rounds\x18& \x01(\x04R\vtraceRounds\x12'\n" +
-	"\x06policy\x18! \x01(\v2\x0f.edl.job.PolicyR\x06policy\x1a6\n" +
+	"\x06policy\x18! \x01(\v2\x0f.edl.job.PolicyR\x06policy\x12\x1a\n" +
+	"\bprotocol\x18( \x01(\rR\bprotocol\x12\x14\n" +
+	"\x05build\x18) \x01(\tR\x05build\x1a6\n" +
 	"\bOpsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x80\x01\n" +

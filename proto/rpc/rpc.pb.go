@@ -237,6 +237,8 @@ type DescribeResponse struct {
 	Now           int64                  `protobuf:"varint,5,opt,name=now,proto3" json:"now,omitempty"`                                                                          // nanoseconds since 1970, by the clock of the listener's machine
 	Offers        *job.Needs             `protobuf:"bytes,7,opt,name=offers,proto3" json:"offers,omitempty"`                                                                     // what jobs share on its machine; without millicores, or with 0 bytes, it is not counted
 	Durable       bool                   `protobuf:"varint,6,opt,name=durable,proto3" json:"durable,omitempty"`                                                                  // its jobs go on without it, and the next listener at this address has them
+	Protocol      uint32                 `protobuf:"varint,8,opt,name=protocol,proto3" json:"protocol,omitempty"`                                                                // wire.Protocol of its build
+	Build         string                 `protobuf:"bytes,9,opt,name=build,proto3" json:"build,omitempty"`                                                                       // which names the build
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -318,6 +320,20 @@ func (x *DescribeResponse) GetDurable() bool {
 		return x.Durable
 	}
 	return false
+}
+
+func (x *DescribeResponse) GetProtocol() uint32 {
+	if x != nil {
+		return x.Protocol
+	}
+	return 0
+}
+
+func (x *DescribeResponse) GetBuild() string {
+	if x != nil {
+		return x.Build
+	}
+	return ""
 }
 
 // SubmitRequest carries a JobSpec in pieces, because programs may be large: the concatenation of all pieces is one JobSpec.
@@ -2341,6 +2357,8 @@ type KeeperState struct {
 	Etcd          []string               `protobuf:"bytes,2,rep,name=etcd,proto3" json:"etcd,omitempty"`                   // endpoints; empty: it has no etcd
 	Authority     []byte                 `protobuf:"bytes,3,opt,name=authority,proto3" json:"authority,omitempty"`         // of that etcd, as package credential writes it
 	RunDir        string                 `protobuf:"bytes,4,opt,name=run_dir,json=runDir,proto3" json:"run_dir,omitempty"` // scratch directory of the jobs, which goes with the keeper
+	Protocol      uint32                 `protobuf:"varint,5,opt,name=protocol,proto3" json:"protocol,omitempty"`          // wire.Protocol of its build
+	Build         string                 `protobuf:"bytes,6,opt,name=build,proto3" json:"build,omitempty"`                 // which names the build
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2403,10 +2421,27 @@ func (x *KeeperState) GetRunDir() string {
 	return ""
 }
 
+func (x *KeeperState) GetProtocol() uint32 {
+	if x != nil {
+		return x.Protocol
+	}
+	return 0
+}
+
+func (x *KeeperState) GetBuild() string {
+	if x != nil {
+		return x.Build
+	}
+	return ""
+}
+
 type KeptStart struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"` // of the job: no other job has it
-	Spec          *job.RoleSpec          `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Run   string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"` // of the job: no other job has it
+	Spec  *job.RoleSpec          `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
+	// binary is the file from which the roles of a run start that has none yet: all its roles start from what this is now. The first of several that can be opened counts;
+	// none: that of the keeper. A node puts its own in the place of what another listener says.
+	Binary        []string `protobuf:"bytes,3,rep,name=binary,proto3" json:"binary,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2451,6 +2486,13 @@ func (x *KeptStart) GetRun() string {
 func (x *KeptStart) GetSpec() *job.RoleSpec {
 	if x != nil {
 		return x.Spec
+	}
+	return nil
+}
+
+func (x *KeptStart) GetBinary() []string {
+	if x != nil {
+		return x.Binary
 	}
 	return nil
 }
@@ -2763,6 +2805,7 @@ func (*RenewRoleResponse) Descriptor() ([]byte, []int) {
 type ReleaseRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	Binary        bool                   `protobuf:"varint,2,opt,name=binary,proto3" json:"binary,omitempty"` // nothing but the binary, if no role of the run is left: the next role starts from the one that is named then
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2802,6 +2845,13 @@ func (x *ReleaseRequest) GetRun() string {
 		return x.Run
 	}
 	return ""
+}
+
+func (x *ReleaseRequest) GetBinary() bool {
+	if x != nil {
+		return x.Binary
+	}
+	return false
 }
 
 type ReleaseResponse struct {
@@ -9099,7 +9149,7 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x05Piece\x12\x14\n" +
 	"\x05piece\x18\x01 \x01(\fR\x05piece\x12!\n" +
 	"\x02id\x18\x02 \x01(\v2\x11.edl.rpc.IdentityR\x02id\"\x11\n" +
-	"\x0fDescribeRequest\"\x9e\x02\n" +
+	"\x0fDescribeRequest\"\xd0\x02\n" +
 	"\x10DescribeResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x1a\n" +
 	"\bregistry\x18\x02 \x01(\tR\bregistry\x12\x12\n" +
@@ -9107,7 +9157,9 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x03ops\x18\x04 \x03(\v2\".edl.rpc.DescribeResponse.OpsEntryR\x03ops\x12\x10\n" +
 	"\x03now\x18\x05 \x01(\x03R\x03now\x12&\n" +
 	"\x06offers\x18\a \x01(\v2\x0e.edl.job.NeedsR\x06offers\x12\x18\n" +
-	"\adurable\x18\x06 \x01(\bR\adurable\x1a6\n" +
+	"\adurable\x18\x06 \x01(\bR\adurable\x12\x1a\n" +
+	"\bprotocol\x18\b \x01(\rR\bprotocol\x12\x14\n" +
+	"\x05build\x18\t \x01(\tR\x05build\x1a6\n" +
 	"\bOpsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"%\n" +
@@ -9256,15 +9308,18 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x03log\x18\x01 \x01(\v2\x10.edl.rpc.LogLineR\x03log\x12+\n" +
 	"\x06status\x18\x02 \x01(\v2\x13.edl.job.RoleStatusR\x06status\x12+\n" +
 	"\x06report\x18\x03 \x01(\v2\x13.edl.job.RoleReportR\x06report\"\x0f\n" +
-	"\rAttendRequest\"h\n" +
+	"\rAttendRequest\"\x9a\x01\n" +
 	"\vKeeperState\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04etcd\x18\x02 \x03(\tR\x04etcd\x12\x1c\n" +
 	"\tauthority\x18\x03 \x01(\fR\tauthority\x12\x17\n" +
-	"\arun_dir\x18\x04 \x01(\tR\x06runDir\"D\n" +
+	"\arun_dir\x18\x04 \x01(\tR\x06runDir\x12\x1a\n" +
+	"\bprotocol\x18\x05 \x01(\rR\bprotocol\x12\x14\n" +
+	"\x05build\x18\x06 \x01(\tR\x05build\"\\\n" +
 	"\tKeptStart\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12%\n" +
-	"\x04spec\x18\x02 \x01(\v2\x11.edl.job.RoleSpecR\x04spec\"B\n" +
+	"\x04spec\x18\x02 \x01(\v2\x11.edl.job.RoleSpecR\x04spec\x12\x16\n" +
+	"\x06binary\x18\x03 \x03(\tR\x06binary\"B\n" +
 	"\bKeptRole\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
@@ -9281,9 +9336,10 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x10RenewRoleRequest\x12%\n" +
 	"\x04role\x18\x01 \x01(\v2\x11.edl.rpc.KeptRoleR\x04role\x12.\n" +
 	"\arenewal\x18\x02 \x01(\v2\x14.edl.job.RoleRenewalR\arenewal\"\x13\n" +
-	"\x11RenewRoleResponse\"\"\n" +
+	"\x11RenewRoleResponse\":\n" +
 	"\x0eReleaseRequest\x12\x10\n" +
-	"\x03run\x18\x01 \x01(\tR\x03run\"\x11\n" +
+	"\x03run\x18\x01 \x01(\tR\x03run\x12\x16\n" +
+	"\x06binary\x18\x02 \x01(\bR\x06binary\"\x11\n" +
 	"\x0fReleaseResponse\"\x10\n" +
 	"\x0eDismissRequest\"\x11\n" +
 	"\x0fDismissResponse\"\xb5\x01\n" +

@@ -1657,6 +1657,107 @@ func (x *RunningJob) GetPolicy() *job.Policy {
 	return nil
 }
 
+// RolePrograms are what the roles of a job run, with a number of pservers, as the build has made them that the job has begun with. Another build might make others.
+type RolePrograms struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Protocol      uint32                 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`                                                                // wire.Protocol of the build
+	Build         string                 `protobuf:"bytes,2,opt,name=build,proto3" json:"build,omitempty"`                                                                       // names it
+	Registry      string                 `protobuf:"bytes,3,opt,name=registry,proto3" json:"registry,omitempty"`                                                                 // fingerprint of its ops
+	Ops           map[string]string      `protobuf:"bytes,4,rep,name=ops,proto3" json:"ops,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // hash of each op by its type
+	Trainer       []byte                 `protobuf:"bytes,5,opt,name=trainer,proto3" json:"trainer,omitempty"`
+	Save          []byte                 `protobuf:"bytes,6,opt,name=save,proto3" json:"save,omitempty"`
+	Pservers      [][]byte               `protobuf:"bytes,7,rep,name=pservers,proto3" json:"pservers,omitempty"`
+	Loads         []*job.ServerLoad      `protobuf:"bytes,8,rep,name=loads,proto3" json:"loads,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RolePrograms) Reset() {
+	*x = RolePrograms{}
+	mi := &file_proto_state_state_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RolePrograms) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RolePrograms) ProtoMessage() {}
+
+func (x *RolePrograms) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_state_state_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RolePrograms.ProtoReflect.Descriptor instead.
+func (*RolePrograms) Descriptor() ([]byte, []int) {
+	return file_proto_state_state_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *RolePrograms) GetProtocol() uint32 {
+	if x != nil {
+		return x.Protocol
+	}
+	return 0
+}
+
+func (x *RolePrograms) GetBuild() string {
+	if x != nil {
+		return x.Build
+	}
+	return ""
+}
+
+func (x *RolePrograms) GetRegistry() string {
+	if x != nil {
+		return x.Registry
+	}
+	return ""
+}
+
+func (x *RolePrograms) GetOps() map[string]string {
+	if x != nil {
+		return x.Ops
+	}
+	return nil
+}
+
+func (x *RolePrograms) GetTrainer() []byte {
+	if x != nil {
+		return x.Trainer
+	}
+	return nil
+}
+
+func (x *RolePrograms) GetSave() []byte {
+	if x != nil {
+		return x.Save
+	}
+	return nil
+}
+
+func (x *RolePrograms) GetPservers() [][]byte {
+	if x != nil {
+		return x.Pservers
+	}
+	return nil
+}
+
+func (x *RolePrograms) GetLoads() []*job.ServerLoad {
+	if x != nil {
+		return x.Loads
+	}
+	return nil
+}
+
 // JobRecord is one entry of the journal of a job that runs: what has happened, and what is known of the job after it. It is written before anybody is told and
 // before anything is done about it. The parts that are absent are those of the last entry that has them.
 type JobRecord struct {
@@ -1682,7 +1783,7 @@ type JobRecord struct {
 
 func (x *JobRecord) Reset() {
 	*x = JobRecord{}
-	mi := &file_proto_state_state_proto_msgTypes[22]
+	mi := &file_proto_state_state_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1694,7 +1795,7 @@ func (x *JobRecord) String() string {
 func (*JobRecord) ProtoMessage() {}
 
 func (x *JobRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_state_state_proto_msgTypes[22]
+	mi := &file_proto_state_state_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1707,7 +1808,7 @@ func (x *JobRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobRecord.ProtoReflect.Descriptor instead.
 func (*JobRecord) Descriptor() ([]byte, []int) {
-	return file_proto_state_state_proto_rawDescGZIP(), []int{22}
+	return file_proto_state_state_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *JobRecord) GetNumber() uint64 {
@@ -1826,7 +1927,7 @@ type Suspension struct {
 
 func (x *Suspension) Reset() {
 	*x = Suspension{}
-	mi := &file_proto_state_state_proto_msgTypes[23]
+	mi := &file_proto_state_state_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1838,7 +1939,7 @@ func (x *Suspension) String() string {
 func (*Suspension) ProtoMessage() {}
 
 func (x *Suspension) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_state_state_proto_msgTypes[23]
+	mi := &file_proto_state_state_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1851,7 +1952,7 @@ func (x *Suspension) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Suspension.ProtoReflect.Descriptor instead.
 func (*Suspension) Descriptor() ([]byte, []int) {
-	return file_proto_state_state_proto_rawDescGZIP(), []int{23}
+	return file_proto_state_state_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Suspension) GetFor() string {
@@ -1881,7 +1982,7 @@ type Position struct {
 
 func (x *Position) Reset() {
 	*x = Position{}
-	mi := &file_proto_state_state_proto_msgTypes[24]
+	mi := &file_proto_state_state_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1893,7 +1994,7 @@ func (x *Position) String() string {
 func (*Position) ProtoMessage() {}
 
 func (x *Position) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_state_state_proto_msgTypes[24]
+	mi := &file_proto_state_state_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1906,7 +2007,7 @@ func (x *Position) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Position.ProtoReflect.Descriptor instead.
 func (*Position) Descriptor() ([]byte, []int) {
-	return file_proto_state_state_proto_rawDescGZIP(), []int{24}
+	return file_proto_state_state_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Position) GetHistory() uint64 {
@@ -1949,7 +2050,7 @@ type Wish struct {
 
 func (x *Wish) Reset() {
 	*x = Wish{}
-	mi := &file_proto_state_state_proto_msgTypes[25]
+	mi := &file_proto_state_state_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1961,7 +2062,7 @@ func (x *Wish) String() string {
 func (*Wish) ProtoMessage() {}
 
 func (x *Wish) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_state_state_proto_msgTypes[25]
+	mi := &file_proto_state_state_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1974,7 +2075,7 @@ func (x *Wish) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Wish.ProtoReflect.Descriptor instead.
 func (*Wish) Descriptor() ([]byte, []int) {
-	return file_proto_state_state_proto_rawDescGZIP(), []int{25}
+	return file_proto_state_state_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Wish) GetAfterStep() uint64 {
@@ -2008,7 +2109,7 @@ type Owed struct {
 
 func (x *Owed) Reset() {
 	*x = Owed{}
-	mi := &file_proto_state_state_proto_msgTypes[26]
+	mi := &file_proto_state_state_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2020,7 +2121,7 @@ func (x *Owed) String() string {
 func (*Owed) ProtoMessage() {}
 
 func (x *Owed) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_state_state_proto_msgTypes[26]
+	mi := &file_proto_state_state_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2033,7 +2134,7 @@ func (x *Owed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Owed.ProtoReflect.Descriptor instead.
 func (*Owed) Descriptor() ([]byte, []int) {
-	return file_proto_state_state_proto_rawDescGZIP(), []int{26}
+	return file_proto_state_state_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Owed) GetBack() *rpc.GoBackResponse {
@@ -2064,7 +2165,7 @@ type JobBegin struct {
 
 func (x *JobBegin) Reset() {
 	*x = JobBegin{}
-	mi := &file_proto_state_state_proto_msgTypes[27]
+	mi := &file_proto_state_state_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2076,7 +2177,7 @@ func (x *JobBegin) String() string {
 func (*JobBegin) ProtoMessage() {}
 
 func (x *JobBegin) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_state_state_proto_msgTypes[27]
+	mi := &file_proto_state_state_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2089,7 +2190,7 @@ func (x *JobBegin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobBegin.ProtoReflect.Descriptor instead.
 func (*JobBegin) Descriptor() ([]byte, []int) {
-	return file_proto_state_state_proto_rawDescGZIP(), []int{27}
+	return file_proto_state_state_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *JobBegin) GetBegin() *job.Progress {
@@ -2207,7 +2308,7 @@ type Supervision struct {
 
 func (x *Supervision) Reset() {
 	*x = Supervision{}
-	mi := &file_proto_state_state_proto_msgTypes[28]
+	mi := &file_proto_state_state_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2219,7 +2320,7 @@ func (x *Supervision) String() string {
 func (*Supervision) ProtoMessage() {}
 
 func (x *Supervision) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_state_state_proto_msgTypes[28]
+	mi := &file_proto_state_state_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2232,7 +2333,7 @@ func (x *Supervision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Supervision.ProtoReflect.Descriptor instead.
 func (*Supervision) Descriptor() ([]byte, []int) {
-	return file_proto_state_state_proto_rawDescGZIP(), []int{28}
+	return file_proto_state_state_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Supervision) GetPservers() int32 {
@@ -2413,7 +2514,7 @@ type SupervisedRole struct {
 
 func (x *SupervisedRole) Reset() {
 	*x = SupervisedRole{}
-	mi := &file_proto_state_state_proto_msgTypes[29]
+	mi := &file_proto_state_state_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2425,7 +2526,7 @@ func (x *SupervisedRole) String() string {
 func (*SupervisedRole) ProtoMessage() {}
 
 func (x *SupervisedRole) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_state_state_proto_msgTypes[29]
+	mi := &file_proto_state_state_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2438,7 +2539,7 @@ func (x *SupervisedRole) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SupervisedRole.ProtoReflect.Descriptor instead.
 func (*SupervisedRole) Descriptor() ([]byte, []int) {
-	return file_proto_state_state_proto_rawDescGZIP(), []int{29}
+	return file_proto_state_state_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SupervisedRole) GetRole() job.Role {
@@ -2565,7 +2666,7 @@ type TakeOver struct {
 
 func (x *TakeOver) Reset() {
 	*x = TakeOver{}
-	mi := &file_proto_state_state_proto_msgTypes[30]
+	mi := &file_proto_state_state_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2577,7 +2678,7 @@ func (x *TakeOver) String() string {
 func (*TakeOver) ProtoMessage() {}
 
 func (x *TakeOver) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_state_state_proto_msgTypes[30]
+	mi := &file_proto_state_state_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2590,7 +2691,7 @@ func (x *TakeOver) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TakeOver.ProtoReflect.Descriptor instead.
 func (*TakeOver) Descriptor() ([]byte, []int) {
-	return file_proto_state_state_proto_rawDescGZIP(), []int{30}
+	return file_proto_state_state_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *TakeOver) GetIndex() int32 {
@@ -2776,7 +2877,19 @@ const file_proto_state_state_proto_rawDesc = "" +
 	"\x03job\x18\x01 \x01(\v2\x12.edl.state.KeptJobR\x03job\x12\x16\n" +
 	"\x06keeper\x18\x02 \x01(\tR\x06keeper\x12\x19\n" +
 	"\bbegan_ns\x18\x03 \x01(\x03R\abeganNs\x12'\n" +
-	"\x06policy\x18\x04 \x01(\v2\x0f.edl.job.PolicyR\x06policy\"\xa8\x04\n" +
+	"\x06policy\x18\x04 \x01(\v2\x0f.edl.job.PolicyR\x06policy\"\xbd\x02\n" +
+	"\fRolePrograms\x12\x1a\n" +
+	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x14\n" +
+	"\x05build\x18\x02 \x01(\tR\x05build\x12\x1a\n" +
+	"\bregistry\x18\x03 \x01(\tR\bregistry\x122\n" +
+	"\x03ops\x18\x04 \x03(\v2 .edl.state.RolePrograms.OpsEntryR\x03ops\x12\x18\n" +
+	"\atrainer\x18\x05 \x01(\fR\atrainer\x12\x12\n" +
+	"\x04save\x18\x06 \x01(\fR\x04save\x12\x1a\n" +
+	"\bpservers\x18\a \x03(\fR\bpservers\x12)\n" +
+	"\x05loads\x18\b \x03(\v2\x13.edl.job.ServerLoadR\x05loads\x1a6\n" +
+	"\bOpsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa8\x04\n" +
 	"\tJobRecord\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12&\n" +
 	"\x06events\x18\x02 \x03(\v2\x0e.edl.job.EventR\x06events\x12*\n" +
@@ -2890,7 +3003,7 @@ func file_proto_state_state_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_state_state_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_proto_state_state_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_proto_state_state_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_proto_state_state_proto_goTypes = []any{
 	(Task_Place)(0),            // 0: edl.state.Task.Place
 	(*Head)(nil),               // 1: edl.state.Head
@@ -2915,73 +3028,78 @@ var file_proto_state_state_proto_goTypes = []any{
 	(*PlacedRole)(nil),         // 20: edl.state.PlacedRole
 	(*Queue)(nil),              // 21: edl.state.Queue
 	(*RunningJob)(nil),         // 22: edl.state.RunningJob
-	(*JobRecord)(nil),          // 23: edl.state.JobRecord
-	(*Suspension)(nil),         // 24: edl.state.Suspension
-	(*Position)(nil),           // 25: edl.state.Position
-	(*Wish)(nil),               // 26: edl.state.Wish
-	(*Owed)(nil),               // 27: edl.state.Owed
-	(*JobBegin)(nil),           // 28: edl.state.JobBegin
-	(*Supervision)(nil),        // 29: edl.state.Supervision
-	(*SupervisedRole)(nil),     // 30: edl.state.SupervisedRole
-	(*TakeOver)(nil),           // 31: edl.state.TakeOver
-	nil,                        // 32: edl.state.Snapshot.EntriesEntry
-	nil,                        // 33: edl.state.Queue.UsedEntry
-	(*rpc.DataFile)(nil),       // 34: edl.rpc.DataFile
-	(*job.Progress)(nil),       // 35: edl.job.Progress
-	(job.Mode)(0),              // 36: edl.job.Mode
-	(*job.Shard)(nil),          // 37: edl.job.Shard
-	(*rpc.Dataset)(nil),        // 38: edl.rpc.Dataset
-	(*job.JobSpec)(nil),        // 39: edl.job.JobSpec
-	(*job.JobStatus)(nil),      // 40: edl.job.JobStatus
-	(*job.Policy)(nil),         // 41: edl.job.Policy
-	(*job.Event)(nil),          // 42: edl.job.Event
-	(*rpc.GoBackResponse)(nil), // 43: edl.rpc.GoBackResponse
-	(*job.Failure)(nil),        // 44: edl.job.Failure
-	(job.Role)(0),              // 45: edl.job.Role
+	(*RolePrograms)(nil),       // 23: edl.state.RolePrograms
+	(*JobRecord)(nil),          // 24: edl.state.JobRecord
+	(*Suspension)(nil),         // 25: edl.state.Suspension
+	(*Position)(nil),           // 26: edl.state.Position
+	(*Wish)(nil),               // 27: edl.state.Wish
+	(*Owed)(nil),               // 28: edl.state.Owed
+	(*JobBegin)(nil),           // 29: edl.state.JobBegin
+	(*Supervision)(nil),        // 30: edl.state.Supervision
+	(*SupervisedRole)(nil),     // 31: edl.state.SupervisedRole
+	(*TakeOver)(nil),           // 32: edl.state.TakeOver
+	nil,                        // 33: edl.state.Snapshot.EntriesEntry
+	nil,                        // 34: edl.state.Queue.UsedEntry
+	nil,                        // 35: edl.state.RolePrograms.OpsEntry
+	(*rpc.DataFile)(nil),       // 36: edl.rpc.DataFile
+	(*job.Progress)(nil),       // 37: edl.job.Progress
+	(job.Mode)(0),              // 38: edl.job.Mode
+	(*job.Shard)(nil),          // 39: edl.job.Shard
+	(*rpc.Dataset)(nil),        // 40: edl.rpc.Dataset
+	(*job.JobSpec)(nil),        // 41: edl.job.JobSpec
+	(*job.JobStatus)(nil),      // 42: edl.job.JobStatus
+	(*job.Policy)(nil),         // 43: edl.job.Policy
+	(*job.ServerLoad)(nil),     // 44: edl.job.ServerLoad
+	(*job.Event)(nil),          // 45: edl.job.Event
+	(*rpc.GoBackResponse)(nil), // 46: edl.rpc.GoBackResponse
+	(*job.Failure)(nil),        // 47: edl.job.Failure
+	(job.Role)(0),              // 48: edl.job.Role
 }
 var file_proto_state_state_proto_depIdxs = []int32{
-	34, // 0: edl.state.File.file:type_name -> edl.rpc.DataFile
+	36, // 0: edl.state.File.file:type_name -> edl.rpc.DataFile
 	0,  // 1: edl.state.Task.place:type_name -> edl.state.Task.Place
 	5,  // 2: edl.state.Rank.granted:type_name -> edl.state.Dispatch
 	5,  // 3: edl.state.Rank.finished:type_name -> edl.state.Dispatch
 	8,  // 4: edl.state.Generation.members:type_name -> edl.state.Member
-	35, // 5: edl.state.Back.progress:type_name -> edl.job.Progress
-	32, // 6: edl.state.Snapshot.entries:type_name -> edl.state.Snapshot.EntriesEntry
-	36, // 7: edl.state.Checkpoint.mode:type_name -> edl.job.Mode
-	35, // 8: edl.state.Checkpoint.progress:type_name -> edl.job.Progress
-	37, // 9: edl.state.Checkpoint.shards:type_name -> edl.job.Shard
-	38, // 10: edl.state.Checkpoint.data:type_name -> edl.rpc.Dataset
-	38, // 11: edl.state.Datasets.datasets:type_name -> edl.rpc.Dataset
-	39, // 12: edl.state.KeptJob.spec:type_name -> edl.job.JobSpec
-	40, // 13: edl.state.KeptJob.ended:type_name -> edl.job.JobStatus
-	33, // 14: edl.state.Queue.used:type_name -> edl.state.Queue.UsedEntry
+	37, // 5: edl.state.Back.progress:type_name -> edl.job.Progress
+	33, // 6: edl.state.Snapshot.entries:type_name -> edl.state.Snapshot.EntriesEntry
+	38, // 7: edl.state.Checkpoint.mode:type_name -> edl.job.Mode
+	37, // 8: edl.state.Checkpoint.progress:type_name -> edl.job.Progress
+	39, // 9: edl.state.Checkpoint.shards:type_name -> edl.job.Shard
+	40, // 10: edl.state.Checkpoint.data:type_name -> edl.rpc.Dataset
+	40, // 11: edl.state.Datasets.datasets:type_name -> edl.rpc.Dataset
+	41, // 12: edl.state.KeptJob.spec:type_name -> edl.job.JobSpec
+	42, // 13: edl.state.KeptJob.ended:type_name -> edl.job.JobStatus
+	34, // 14: edl.state.Queue.used:type_name -> edl.state.Queue.UsedEntry
 	19, // 15: edl.state.RunningJob.job:type_name -> edl.state.KeptJob
-	41, // 16: edl.state.RunningJob.policy:type_name -> edl.job.Policy
-	42, // 17: edl.state.JobRecord.events:type_name -> edl.job.Event
-	40, // 18: edl.state.JobRecord.status:type_name -> edl.job.JobStatus
-	25, // 19: edl.state.JobRecord.position:type_name -> edl.state.Position
-	29, // 20: edl.state.JobRecord.supervision:type_name -> edl.state.Supervision
-	28, // 21: edl.state.JobRecord.begin:type_name -> edl.state.JobBegin
-	26, // 22: edl.state.JobRecord.wishes:type_name -> edl.state.Wish
-	27, // 23: edl.state.JobRecord.owed:type_name -> edl.state.Owed
-	24, // 24: edl.state.JobRecord.suspension:type_name -> edl.state.Suspension
-	43, // 25: edl.state.Owed.back:type_name -> edl.rpc.GoBackResponse
-	35, // 26: edl.state.JobBegin.begin:type_name -> edl.job.Progress
-	35, // 27: edl.state.JobBegin.restart:type_name -> edl.job.Progress
-	38, // 28: edl.state.JobBegin.datasets:type_name -> edl.rpc.Dataset
-	30, // 29: edl.state.Supervision.roles:type_name -> edl.state.SupervisedRole
-	44, // 30: edl.state.Supervision.cause:type_name -> edl.job.Failure
-	44, // 31: edl.state.Supervision.why:type_name -> edl.job.Failure
-	31, // 32: edl.state.Supervision.under:type_name -> edl.state.TakeOver
-	45, // 33: edl.state.SupervisedRole.role:type_name -> edl.job.Role
-	44, // 34: edl.state.SupervisedRole.last:type_name -> edl.job.Failure
-	45, // 35: edl.state.SupervisedRole.as:type_name -> edl.job.Role
-	44, // 36: edl.state.TakeOver.cause:type_name -> edl.job.Failure
-	37, // [37:37] is the sub-list for method output_type
-	37, // [37:37] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	43, // 16: edl.state.RunningJob.policy:type_name -> edl.job.Policy
+	35, // 17: edl.state.RolePrograms.ops:type_name -> edl.state.RolePrograms.OpsEntry
+	44, // 18: edl.state.RolePrograms.loads:type_name -> edl.job.ServerLoad
+	45, // 19: edl.state.JobRecord.events:type_name -> edl.job.Event
+	42, // 20: edl.state.JobRecord.status:type_name -> edl.job.JobStatus
+	26, // 21: edl.state.JobRecord.position:type_name -> edl.state.Position
+	30, // 22: edl.state.JobRecord.supervision:type_name -> edl.state.Supervision
+	29, // 23: edl.state.JobRecord.begin:type_name -> edl.state.JobBegin
+	27, // 24: edl.state.JobRecord.wishes:type_name -> edl.state.Wish
+	28, // 25: edl.state.JobRecord.owed:type_name -> edl.state.Owed
+	25, // 26: edl.state.JobRecord.suspension:type_name -> edl.state.Suspension
+	46, // 27: edl.state.Owed.back:type_name -> edl.rpc.GoBackResponse
+	37, // 28: edl.state.JobBegin.begin:type_name -> edl.job.Progress
+	37, // 29: edl.state.JobBegin.restart:type_name -> edl.job.Progress
+	40, // 30: edl.state.JobBegin.datasets:type_name -> edl.rpc.Dataset
+	31, // 31: edl.state.Supervision.roles:type_name -> edl.state.SupervisedRole
+	47, // 32: edl.state.Supervision.cause:type_name -> edl.job.Failure
+	47, // 33: edl.state.Supervision.why:type_name -> edl.job.Failure
+	32, // 34: edl.state.Supervision.under:type_name -> edl.state.TakeOver
+	48, // 35: edl.state.SupervisedRole.role:type_name -> edl.job.Role
+	47, // 36: edl.state.SupervisedRole.last:type_name -> edl.job.Failure
+	48, // 37: edl.state.SupervisedRole.as:type_name -> edl.job.Role
+	47, // 38: edl.state.TakeOver.cause:type_name -> edl.job.Failure
+	39, // [39:39] is the sub-list for method output_type
+	39, // [39:39] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_proto_state_state_proto_init() }
@@ -2989,14 +3107,14 @@ func file_proto_state_state_proto_init() {
 	if File_proto_state_state_proto != nil {
 		return
 	}
-	file_proto_state_state_proto_msgTypes[25].OneofWrappers = []any{}
+	file_proto_state_state_proto_msgTypes[26].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_state_state_proto_rawDesc), len(file_proto_state_state_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   33,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -141,6 +141,47 @@ func TestClearedRun(t *testing.T) {
 	}
 }
 
+// The pods of a run have the image of the listener that began it, also those that the next listener starts, until the run is cleared.
+func TestImageOfARunStays(t *testing.T) {
+	r := newLauncherRig(t, func(s *server) {
+		s.work = func(context.Context, *job.RoleSpec, io.Writer) error { return nil }
+	})
+	folder, run := t.TempDir(), r.spec.CheckpointRun
+	begin := func(l *kubernetes.Launcher) {
+		t.Helper()
+		r.spec.Start++
+		if err := r.begin(l).Wait(); err != nil {
+			t.Error(err)
+		}
+	}
+	images := func() (list []string) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		for _, j := range r.jobs {
+			list = append(list, j.Spec.Template.Spec.Containers[0].Image)
+		}
+		slices.Sort(list)
+		return list
+	}
+	first := r.listener(folder)
+	begin(first)
+	first.Close()
+	r.image = "next"
+	second := r.listener(folder)
+	defer second.Close()
+	begin(second)
+	if got := images(); !slices.Equal(got, []string{"edl", "edl"}) {
+		t.Errorf("the images are %v", got)
+	}
+	if err := second.Clear(t.Context(), run); err != nil {
+		t.Error(err)
+	}
+	begin(second)
+	if got := images(); !slices.Equal(got, []string{"next"}) {
+		t.Errorf("after the run was cleared the images are %v", got)
+	}
+}
+
 // A pod that was deleted while no listener was there is lost. A run that nobody knows any more leaves nothing. New credentials of a pod that does not run yet are in its Secret.
 func TestListenerFindsWhatIsLeft(t *testing.T) {
 	r := newLauncherRig(t, func(s *server) { s.state = func(*corev1.Pod) {} })

@@ -39,6 +39,9 @@ type Launcher struct {
 	budgets sync.Mutex // held while one is changed, so that the last number is that of now; before mu
 	mu      sync.Mutex
 	servers map[string]map[cluster.Member]bool // by run, where roles outlive the listener: what the budget of a run counts
+
+	choosing sync.Mutex        // held while the image of a run is looked for; before mu
+	images   map[string]string // by run, likewise: that of its pods, guarded by mu
 }
 
 var _ launch.Launcher = (*Launcher)(nil)
@@ -57,7 +60,7 @@ func NewLauncher(ctx context.Context, c *rest.Config, s Settings, own *credentia
 		return nil, err
 	}
 	l := &Launcher{settings: s, own: own, api: a, pods: newPods(a, LabelListener+"="+s.Name, log), log: log, logs: launch.NewRunLogs(s.Keep, log),
-		turns: make(chan struct{}, rolesAtATime), looks: flowcontrol.NewTokenBucketPassiveRateLimiter(looksPerSecond, looksPerSecond), servers: map[string]map[cluster.Member]bool{}}
+		turns: make(chan struct{}, rolesAtATime), looks: flowcontrol.NewTokenBucketPassiveRateLimiter(looksPerSecond, looksPerSecond), servers: map[string]map[cluster.Member]bool{}, images: map[string]string{}}
 	if s.Keep == "" {
 		if err := l.deleteAll(ctx, ""); err != nil {
 			return nil, err
@@ -109,7 +112,15 @@ func (l *Launcher) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer)
 	if size := proto.Size(spec); size > launch.MaxSpec {
 		return nil, fault.E(fault.TooLarge, fault.At(where), fault.Gotf("%d bytes", size), fault.Wantf("at most %d", launch.MaxSpec))
 	}
-	o, err := NewObjects(l.settings, spec)
+	settings := l.settings
+	if l.settings.Keep != "" && jobspec.PodOf(spec).Image == "" {
+		image, err := l.imageOf(ctx, spec.CheckpointRun)
+		if err != nil {
+			return nil, err
+		}
+		settings.Image = image
+	}
+	o, err := NewObjects(settings, spec)
 	if err != nil {
 		return nil, err
 	}
@@ -138,6 +149,42 @@ func (l *Launcher) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer)
 	return h, nil
 }
 
+// imageOf is the image of the pods of a run. It stays that of the listener that began the run, or let it go on after a suspension, so that no build joins another one.
+func (l *Launcher) imageOf(ctx context.Context, run string) (string, error) {
+	l.choosing.Lock()
+	defer l.choosing.Unlock()
+	l.mu.Lock()
+	image := l.images[run]
+	l.mu.Unlock()
+	if image != "" {
+		return image, nil
+	}
+	list, err := l.api.jobs(ctx, LabelListener+"="+l.settings.Name+","+LabelRun+"="+launch.RunLabel(run))
+	if err != nil {
+		return "", err
+	}
+	image = l.settings.Image
+	for _, j := range list.Items {
+		for _, c := range j.Spec.Template.Spec.Containers {
+			if c.Name == container {
+				image = c.Image
+			}
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.images[run] = image
+	return image, nil
+}
+
+// forget forgets what the launcher knows of a run whose objects are deleted.
+func (l *Launcher) forget(run string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.servers, run)
+	delete(l.images, run)
+}
+
 // inTurn makes or deletes the objects of a role when it is its turn.
 func (l *Launcher) inTurn(ctx context.Context, where string, do func(ctx context.Context) error) error {
 	select {
@@ -156,9 +203,7 @@ func (l *Launcher) Lines(ctx context.Context, run string, from uint64, follow bo
 
 // Release deletes what the cluster and the listener have of a run. Roles that are left are killed.
 func (l *Launcher) Release(_ context.Context, run string) error {
-	l.mu.Lock()
-	delete(l.servers, run)
-	l.mu.Unlock()
+	l.forget(run)
 	objects := LabelRun + "=" + launch.RunLabel(run)
 	return errors.Join(l.insist(objects, func(ctx context.Context) error { return l.deleteAll(ctx, objects) }), l.logs.Release(run))
 }
@@ -179,9 +224,7 @@ func (l *Launcher) Only(ctx context.Context, runs []string) error {
 
 // Clear deletes what the cluster has of a run none of whose roles runs: Jobs with their pods, and the budget, which the next start of the coordinator makes again. The log of the run stays.
 func (l *Launcher) Clear(ctx context.Context, run string) error {
-	l.mu.Lock()
-	delete(l.servers, run)
-	l.mu.Unlock()
+	l.forget(run)
 	return l.deleteAll(ctx, LabelRun+"="+launch.RunLabel(run))
 }
 

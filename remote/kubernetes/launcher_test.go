@@ -35,6 +35,7 @@ type launcherRig struct {
 	*server
 	launcher *kubernetes.Launcher
 	url      string // of the server
+	image    string // of listeners
 	own      *credential.Credentials
 	spec     *job.RoleSpec
 	log      bytes.Buffer // to be read when the role has ended
@@ -58,7 +59,7 @@ func newLauncherRig(t *testing.T, prepare func(s *server)) *launcherRig {
 		t.Fatal(err)
 	}
 	spec.Credentials = c.PEM()
-	r := &launcherRig{server: s, url: h.URL, own: own, spec: spec}
+	r := &launcherRig{image: "edl", server: s, url: h.URL, own: own, spec: spec}
 	r.launcher = r.listener("")
 	t.Cleanup(r.launcher.Close)
 	return r
@@ -67,7 +68,7 @@ func newLauncherRig(t *testing.T, prepare func(s *server)) *launcherRig {
 // listener returns the launcher of a listener that keeps logs in a folder.
 func (r *launcherRig) listener(keep string) *kubernetes.Launcher {
 	r.t.Helper()
-	l, err := kubernetes.NewLauncher(r.t.Context(), &rest.Config{Host: r.url}, kubernetes.Settings{Namespace: "team-a", Image: "edl", Name: "edl", Keep: keep}, r.own, nil)
+	l, err := kubernetes.NewLauncher(r.t.Context(), &rest.Config{Host: r.url}, kubernetes.Settings{Namespace: "team-a", Image: r.image, Name: "edl", Keep: keep}, r.own, nil)
 	if err != nil {
 		r.t.Fatal(err)
 	}

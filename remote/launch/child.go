@@ -85,6 +85,7 @@ func encodeSpec(spec *job.RoleSpec) ([]byte, error) {
 // ChildSpec is a child's side of Processes: it reads the spec from r, which is its standard input, and then renewals. Of several that were not taken the last counts.
 // lost is closed when r ends, which it does when the parent is gone: the child must then end. Nobody else may read r.
 func ChildSpec(r io.Reader) (spec *job.RoleSpec, renewed <-chan *job.RoleRenewal, lost <-chan struct{}, err error) {
+	nameProcess(os.Args[0])
 	spec = &job.RoleSpec{}
 	if err := readFrame(r, stdin, MaxSpec, spec); errors.Is(err, io.EOF) {
 		return nil, nil, nil, fault.E(fault.Corrupt, fault.At(stdin), fault.Got("nothing"), fault.Want("a role spec"), fault.Cause(io.ErrUnexpectedEOF),

@@ -12,6 +12,7 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/eventlog"
+	"github.com/edl-go/edl/internal/thisbuild"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/cluster"
@@ -20,7 +21,7 @@ import (
 
 // A Keeper owns roles for a listener, and goes on when the listener dies. It is small, and decides nothing, so that it has few reasons to end. It knows roles by
 // the run of their job and by their name in it (StartOf): a name is started once, however often a listener asks. What a role wrote, reported last, and how it
-// ended, it remembers until the run is released.
+// ended, it remembers until the run is released. All roles of a run are of the build of the listener that began it, though an upgrade replaces its file.
 //
 //	listener ---Start, EndRole, Release---> Keeper ---pipes of Processes---> roles
 //	         <--Attend, Follow, Lines------
@@ -42,6 +43,8 @@ type Keeper struct {
 
 // A keptRun is the roles of a run, by name.
 type keptRun struct {
+	launcher  Launcher // nil: no role runs of a binary
+	binary    *Binary  // that launcher starts roles from; nil: it has its own
 	lines     *eventlog.Log[*rpc.LogLine]
 	roles     map[string]*keptRole
 	followers int       // calls of Follow
@@ -68,8 +71,9 @@ func NewLog() *eventlog.Log[*rpc.LogLine] {
 	return eventlog.NewSized(KeptLines, KeptBytes, func(l *rpc.LogLine) int { return len(l.Line) + len(l.Role) })
 }
 
-// NewKeeper returns a Keeper that starts roles with launcher. It tells listeners about, which does not change.
+// NewKeeper returns a Keeper that starts roles with launcher. It tells listeners about, which does not change, and of which build it is.
 func NewKeeper(launcher Launcher, about *rpc.KeeperState) *Keeper {
+	about.Protocol, about.Build = wire.Protocol, thisbuild.Name()
 	k := &Keeper{launcher: launcher, about: about, changed: make(chan struct{}, 1), runs: map[string]*keptRun{}}
 	k.ctx, k.end = context.WithCancelCause(context.Background())
 	return k
@@ -144,15 +148,29 @@ func (k *Keeper) endAbandoned(before time.Time) {
 // live counts the roles that run. k.mu is held.
 func (k *Keeper) live() (n int) {
 	for _, run := range k.runs {
-		for _, r := range run.roles {
-			select {
-			case <-r.done:
-			default:
-				n++
-			}
+		n += run.live()
+	}
+	return n
+}
+
+// live counts the roles of a run that run.
+func (r *keptRun) live() (n int) {
+	for _, role := range r.roles {
+		select {
+		case <-role.done:
+		default:
+			n++
 		}
 	}
 	return n
+}
+
+// letGo lets the next role of a run start from another binary.
+func (r *keptRun) letGo() {
+	if r.binary != nil {
+		_ = r.binary.Close() // it was read only
+	}
+	r.launcher, r.binary = nil, nil
 }
 
 // End stops every role and waits for it. No role starts after it. Calls of listeners end.
@@ -201,7 +219,7 @@ func (k *Keeper) Start(stream grpc.ClientStreamingServer[rpc.Piece, rpc.KeptRole
 	if m.Spec == nil || m.Run == "" {
 		return fault.E(fault.Corrupt, fault.At("keeper"), fault.Got("a start without a role or a run"))
 	}
-	r, err := k.start(m.Run, m.Spec)
+	r, err := k.start(m.Run, m.Spec, m.Binary)
 	if err != nil {
 		return err
 	}
@@ -215,15 +233,33 @@ func StartOf(spec *job.RoleSpec) string {
 
 // Launch starts a role of a run that no listener has asked for yet, or finds it.
 func (k *Keeper) Launch(run string, spec *job.RoleSpec) (Handle, error) {
-	r, err := k.start(run, spec)
+	r, err := k.start(run, spec, nil)
 	if err != nil {
 		return nil, err
 	}
 	return r.handle, nil
 }
 
+// begin lets the roles of a run start from a binary: the first of several paths that can be opened, or that of the launcher.
+func (k *Keeper) begin(run *keptRun, paths []string) (err error) {
+	run.launcher = k.launcher
+	l, ok := k.launcher.(interface{ from(*Binary) Launcher })
+	if !ok || len(paths) == 0 {
+		return nil
+	}
+	if run.binary, err = OpenBinary(paths[:min(len(paths), maxPaths)]...); err != nil {
+		run.launcher = nil
+		return err
+	}
+	run.launcher = l.from(run.binary)
+	return nil
+}
+
+// maxPaths bounds the paths of a binary.
+const maxPaths = 4
+
 // start starts a role that was not started.
-func (k *Keeper) start(name string, spec *job.RoleSpec) (*keptRole, error) {
+func (k *Keeper) start(name string, spec *job.RoleSpec, binary []string) (*keptRole, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.ctx.Err() != nil {
@@ -237,8 +273,13 @@ func (k *Keeper) start(name string, spec *job.RoleSpec) (*keptRole, error) {
 	if r := run.roles[StartOf(spec)]; r != nil {
 		return r, nil
 	}
+	if run.launcher == nil {
+		if err := k.begin(run, binary); err != nil {
+			return nil, err
+		}
+	}
 	member, first := memberOf(spec), run.lines.Next()
-	h, err := k.launcher.Start(k.ctx, spec, keptLines{run.lines, member.ID(), uint32(spec.Start)})
+	h, err := run.launcher.Start(k.ctx, spec, keptLines{run.lines, member.ID(), uint32(spec.Start)})
 	if err != nil {
 		return nil, err
 	}
@@ -368,7 +409,14 @@ func (k *Keeper) RenewRole(_ context.Context, m *rpc.RenewRoleRequest) (*rpc.Ren
 func (k *Keeper) Release(_ context.Context, m *rpc.ReleaseRequest) (*rpc.ReleaseResponse, error) {
 	k.mu.Lock()
 	run := k.runs[m.Run]
-	delete(k.runs, m.Run)
+	if m.Binary {
+		if run != nil && run.live() == 0 {
+			run.letGo()
+		}
+		run = nil
+	} else {
+		delete(k.runs, m.Run)
+	}
 	k.mu.Unlock()
 	if run == nil {
 		return &rpc.ReleaseResponse{}, nil
@@ -382,6 +430,7 @@ func (k *Keeper) Release(_ context.Context, m *rpc.ReleaseRequest) (*rpc.Release
 	}
 	group.Wait()
 	run.lines.End()
+	run.letGo()
 	return &rpc.ReleaseResponse{}, nil
 }
 

@@ -19,7 +19,10 @@ import (
 
 // Kept starts roles through a Keeper. A role that the Keeper has started before, for another listener, is the same role: Start returns a handle on it. The log of a
 // role is not written to what Start is given; Lines has that of all roles of a run.
-type Kept struct{ Keeper rpc.KeeperClient }
+type Kept struct {
+	Keeper rpc.KeeperClient
+	Binary *Binary // from which the roles of the runs start that begin; nil: from that of the Keeper
+}
 
 var _ Launcher = Kept{}
 
@@ -32,7 +35,7 @@ func (l Kept) Start(ctx context.Context, spec *job.RoleSpec, _ io.Writer) (Handl
 	defer cancel()
 	stream, err := l.Keeper.Start(starting, grpc.WaitForReady(false))
 	if err == nil {
-		if err = wire.Send(stream, &rpc.KeptStart{Run: spec.CheckpointRun, Spec: spec}); errors.Is(err, io.EOF) {
+		if err = wire.Send(stream, &rpc.KeptStart{Run: spec.CheckpointRun, Spec: spec, Binary: l.Binary.Shared()}); errors.Is(err, io.EOF) {
 			err = nil // CloseAndRecv says why
 		}
 	}
@@ -80,8 +83,11 @@ func (l Kept) Release(ctx context.Context, run string) error {
 // Only does nothing: a Keeper has no runs but those of its data folder.
 func (l Kept) Only(context.Context, []string) error { return nil }
 
-// Clear does nothing: of a role that has ended, a Keeper has how it has ended, and its log.
-func (l Kept) Clear(context.Context, string) error { return nil }
+// Clear lets the next role of a run start from the binary of this listener. Of a role that has ended, a Keeper has how it has ended, and its log.
+func (l Kept) Clear(ctx context.Context, run string) error {
+	_, err := l.Keeper.Release(ctx, &rpc.ReleaseRequest{Run: run, Binary: true}, grpc.WaitForReady(false))
+	return wire.FromStatus("keeper", err)
+}
 
 // keptHandle is a role of a Keeper.
 type keptHandle struct {

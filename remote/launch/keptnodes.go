@@ -98,7 +98,7 @@ func (n *KeptNodes) place(ctx context.Context, spec *job.RoleSpec) (*state.Place
 			p := &state.PlacedRole{Start: StartOf(spec), Node: node.ID, Keeper: keeper}
 			return p, n.write(spec.CheckpointRun, p)
 		}
-		if ctx.Err() != nil || !errors.Is(err, fault.Unavailable) && !errors.Is(err, fault.DeadlineExceeded) {
+		if ctx.Err() != nil || !errors.Is(err, fault.Unavailable) && !errors.Is(err, fault.DeadlineExceeded) && !errors.Is(err, fault.Unsupported) {
 			return nil, err
 		}
 		failures = append(failures, err)
@@ -106,26 +106,30 @@ func (n *KeptNodes) place(ctx context.Context, spec *job.RoleSpec) (*state.Place
 	return nil, noneAnswers(spec, failures)
 }
 
-// keeperOf asks a node for the id of its keeper.
+// keeperOf asks a node for the id of its keeper. A node of another protocol starts no role.
 func (n *KeptNodes) keeperOf(ctx context.Context, node cluster.Node) (string, error) {
 	conn, err := wire.Dial(node.Address, n.side)
 	if err != nil {
 		return "", err
 	}
 	defer conn.Close()
-	return askKeeper(ctx, rpc.NewKeeperClient(conn), "node "+node.ID)
+	where := "node " + node.ID
+	about, err := askKeeper(ctx, rpc.NewKeeperClient(conn), where)
+	if err != nil {
+		return "", err
+	}
+	return about.Id, wire.SameProtocol(where, about.Protocol, about.Build, "start the listeners of all nodes from one build; roles that run there go on")
 }
 
-// askKeeper returns the id of a keeper.
-func askKeeper(ctx context.Context, k rpc.KeeperClient, where string) (string, error) {
+// askKeeper returns what a keeper says of itself.
+func askKeeper(ctx context.Context, k rpc.KeeperClient, where string) (about *rpc.KeeperState, _ error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stream, err := k.Attend(ctx, &rpc.AttendRequest{}, grpc.WaitForReady(false))
-	var about *rpc.KeeperState
 	if err == nil {
 		about, err = stream.Recv()
 	}
-	return about.GetId(), wire.FromStatus(where, err)
+	return about, wire.FromStatus(where, err)
 }
 
 // file is where the places of a run are.
@@ -210,17 +214,7 @@ func (n *KeptNodes) Release(ctx context.Context, run string) error {
 	if err != nil {
 		return errors.Join(err, n.logs.Release(run))
 	}
-	var asked []string
-	var group sync.WaitGroup
-	failures := make([]error, len(places))
-	for _, p := range places {
-		if at := len(asked); !slices.Contains(asked, p.Node) {
-			asked = append(asked, p.Node)
-			group.Go(func() { failures[at] = n.releaseOn(ctx, p.Node, run) })
-		}
-	}
-	group.Wait()
-	if err = errors.Join(failures...); err == nil {
+	if err = n.onEach(ctx, places, func(ctx context.Context, k Kept) error { return k.Release(ctx, run) }); err == nil {
 		if err = os.Remove(n.file(run)); errors.Is(err, fs.ErrNotExist) {
 			err = nil
 		}
@@ -231,8 +225,23 @@ func (n *KeptNodes) Release(ctx context.Context, run string) error {
 // releaseTime bounds the answer of a node that is to forget a run.
 const releaseTime = 5 * time.Second
 
-// releaseOn lets a node forget a run. One that has left the cluster has nothing to forget, as far as anybody knows.
-func (n *KeptNodes) releaseOn(ctx context.Context, id, run string) error {
+// onEach asks the keepers of all nodes among places something, each once.
+func (n *KeptNodes) onEach(ctx context.Context, places map[string]*state.PlacedRole, ask func(context.Context, Kept) error) error {
+	var asked []string
+	var group sync.WaitGroup
+	failures := make([]error, len(places))
+	for _, p := range places {
+		if at := len(asked); !slices.Contains(asked, p.Node) {
+			asked = append(asked, p.Node)
+			group.Go(func() { failures[at] = n.on(ctx, p.Node, ask) })
+		}
+	}
+	group.Wait()
+	return errors.Join(failures...)
+}
+
+// on asks the keeper of a node something, within releaseTime.
+func (n *KeptNodes) on(ctx context.Context, id string, ask func(context.Context, Kept) error) error {
 	ctx, cancel := context.WithTimeout(ctx, releaseTime)
 	defer cancel()
 	_, address, err := find(ctx, n.directory, id)
@@ -244,7 +253,7 @@ func (n *KeptNodes) releaseOn(ctx context.Context, id, run string) error {
 		return err
 	}
 	defer conn.Close()
-	return Kept{Keeper: rpc.NewKeeperClient(conn)}.Release(ctx, run)
+	return ask(ctx, Kept{Keeper: rpc.NewKeeperClient(conn)})
 }
 
 // find returns the address of a node, and how many nodes there are.
@@ -262,8 +271,16 @@ func find(ctx context.Context, d Directory, id string) (all int, address string,
 		fault.Hint("start \"edl listen --node "+id+"\" there again"))
 }
 
-// Clear does nothing, as that of Kept.
-func (n *KeptNodes) Clear(context.Context, string) error { return nil }
+// Clear lets each node start the next role of a run from its binary of then, as that of Kept does.
+func (n *KeptNodes) Clear(ctx context.Context, run string) error {
+	n.mu.Lock()
+	places, err := n.placesOf(run)
+	n.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return n.onEach(ctx, places, func(ctx context.Context, k Kept) error { return k.Clear(ctx, run) })
+}
 
 // Only releases all runs but these.
 func (n *KeptNodes) Only(ctx context.Context, runs []string) error {

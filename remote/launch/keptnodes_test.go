@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/thisbuild"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/cluster"
@@ -196,4 +198,24 @@ func TestRoleWaitsForItsNode(t *testing.T) {
 	}
 	h.Kill()
 	expectFault(t, h.Wait(), fault.LostMember, "trainer 0 of job digits on node a")
+}
+
+// A node of another protocol starts no role: the listener is told of both builds, and what to do.
+func TestNodeOfAnotherProtocol(t *testing.T) {
+	about := &rpc.KeeperState{Id: "first"}
+	works := launch.Goroutines(func(context.Context, *job.RoleSpec, io.Writer) error { return nil })
+	node := &keeperNode{keeper: launch.NewKeeper(works, about)}
+	about.Protocol, about.Build = wire.Protocol+1, "v9.9.9"
+	node.begin(t)
+	defer func() { node.end(t); node.keeper.End(errors.New("the test has ended")) }()
+	l, err := launch.NewKeptNodes(node, node, nil, t.TempDir(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = l.Start(t.Context(), &job.RoleSpec{Job: "digits", Role: job.Role_TRAINER, CheckpointRun: "digits/1", Spec: &job.JobSpec{}}, nil)
+	for _, want := range []string{"node a", "v9.9.9", thisbuild.Name(), "start the listeners of all nodes from one build"} {
+		if !errors.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/thisbuild"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/wire"
@@ -20,11 +21,12 @@ type NodeKeeper struct {
 	Keeper rpc.KeeperClient
 	ID     string                                     // of the keeper
 	Change func(*job.RoleSpec) (*job.RoleSpec, error) // makes of a role that another listener sends one of this node
+	Binary *Binary                                    // from which the roles of the runs start that begin here; nil: from that of the keeper
 }
 
 // Attend tells the id of the keeper, and nothing of its etcd.
 func (n *NodeKeeper) Attend(_ *rpc.AttendRequest, stream grpc.ServerStreamingServer[rpc.KeeperState]) error {
-	if err := stream.Send(&rpc.KeeperState{Id: n.ID}); err != nil {
+	if err := stream.Send(&rpc.KeeperState{Id: n.ID, Protocol: wire.Protocol, Build: thisbuild.Name()}); err != nil {
 		return err
 	}
 	<-stream.Context().Done()
@@ -44,6 +46,7 @@ func (n *NodeKeeper) Start(from grpc.ClientStreamingServer[rpc.Piece, rpc.KeptRo
 	if m.Spec, err = n.Change(m.Spec); err != nil {
 		return err
 	}
+	m.Binary = n.Binary.Shared()
 	to, err := n.Keeper.Start(from.Context(), grpc.WaitForReady(false))
 	if err == nil {
 		if err = wire.Send(to, m); errors.Is(err, io.EOF) {

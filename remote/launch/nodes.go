@@ -99,7 +99,7 @@ func inTurn(nodes []cluster.Node, spec *job.RoleSpec) []cluster.Node {
 
 // noneAnswers is why no node starts a role.
 func noneAnswers(spec *job.RoleSpec, failures []error) error {
-	return fault.E(fault.Unavailable, fault.At(nameOf(spec)), fault.Gotf("%d nodes that do not answer", len(failures)), fault.Cause(errors.Join(failures...)))
+	return fault.E(fault.Unavailable, fault.At(nameOf(spec)), fault.Gotf("%d nodes that do not answer, or are of another build", len(failures)), fault.Cause(errors.Join(failures...)))
 }
 
 // turnOf is where in the list of nodes the search for one begins. A standby begins one place behind its pserver.

@@ -121,11 +121,11 @@ func (h *placedRole) attend(ctx context.Context) (reached bool, _ error) {
 	}
 	defer conn.Close()
 	kept := Kept{Keeper: rpc.NewKeeperClient(conn)}
-	id, err := askKeeper(asking, kept.Keeper, h.where)
+	about, err := askKeeper(asking, kept.Keeper, h.where)
 	if err != nil {
 		return false, away(err)
 	}
-	if id != h.place.Keeper {
+	if about.Id != h.place.Keeper {
 		return false, fault.E(fault.LostMember, fault.At(h.where), fault.Got("the end of the processes of the node"), fault.Want("a keeper that outlives its listener"))
 	}
 	if h.spec.GetSpec().GetProfileSteps() > 0 {

@@ -21,6 +21,7 @@ import (
 // Processes starts each role as a child process, which must call ChildSpec.
 type Processes struct {
 	Binary string
+	Opened *Binary  // what the children start from, in the place of what is at the path Binary by then; nil: that
 	Args   []string // the job and the role are appended, for people who look at the list of processes
 	Env    []string // added to what a role gets of this process's environment, as "NAME=value"
 	Cgroup *Cgroup  // in which roles that are bounded get groups of their own; nil: they get none
@@ -40,6 +41,13 @@ func (p Processes) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer)
 	limits := jobspec.DeadlinesOf(spec.Spec)
 	h := &process{name: nameOf(spec), member: memberOf(spec), out: newLines(log), done: make(chan struct{})}
 	h.cmd = exec.Command(p.Binary, append(slices.Clone(p.Args), spec.Job, memberOf(spec).ID())...)
+	if p.Opened != nil {
+		path, err := p.Opened.executable()
+		if err != nil {
+			return nil, fault.Wrap(fault.KindOf(err), nameOf(spec), err)
+		}
+		h.cmd.Path, h.cmd.Err = path, nil
+	}
 	h.cmd.Env = slices.Concat(environment(os.Environ()), threadsOf(spec), boundsEnv(spec), p.Env)
 	h.cmd.Stdout, h.cmd.Stderr = h.out, h.out
 	h.cmd.WaitDelay = limits.Output
@@ -89,6 +97,12 @@ func (p Processes) Start(ctx context.Context, spec *job.RoleSpec, log io.Writer)
 		close(h.done)
 	}()
 	return h, nil
+}
+
+// from starts the children from another binary.
+func (p Processes) from(b *Binary) Launcher {
+	p.Binary, p.Opened = b.Path(), b
+	return p
 }
 
 // begin starts the process. It returns the pipe from which its reports come.

@@ -14,7 +14,6 @@ import (
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/eventlog"
 	"github.com/edl-go/edl/internal/policy"
-	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/proto/state"
@@ -258,8 +257,9 @@ func (j *Job) roleSpec(m cluster.Member, start int) *job.RoleSpec {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	p := j.placing.of(m)
+	by := p.plan.maker
 	s := &job.RoleSpec{Job: j.ID, Role: m.Role, Index: uint32(m.Index), Spec: p.spec(j.spec), Program: p.plan.trainer, ProgramHash: j.plan.hash[:],
-		Registry: ops.Fingerprint(), Ops: ops.Hashes(), Start: uint32(start), Etcd: j.manager.cfg.Etcd, Prefix: cluster.Prefix(j.ID),
+		Protocol: by.protocol, Build: by.build, Registry: by.registry, Ops: by.ops, Start: uint32(start), Etcd: j.manager.cfg.Etcd, Prefix: cluster.Prefix(j.ID),
 		Lingers: j.manager.cfg.Kept != nil, RunDir: j.manager.cfg.RunDir, Advertise: j.manager.cfg.Host, ClearData: j.manager.cfg.ClearData, TraceRounds: j.manager.cfg.TraceRounds, Placement: p.plan.loads, CheckpointRun: j.name, CheckpointOrigins: j.state.origins,
 		Placed: &job.Placement{Number: p.number, Pservers: int32(len(p.plan.pservers))}}
 	switch m.Role {

@@ -16,6 +16,7 @@ import (
 
 // plan is a job made ready to run: its role programs, encoded.
 type plan struct {
+	maker    maker
 	hash     program.Hash
 	trainer  []byte
 	save     []byte
@@ -49,7 +50,7 @@ func newPlan(ctx context.Context, spec *job.JobSpec) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	plan := &plan{user: p, judges: judges, encoded: spec.Program}
+	plan := &plan{maker: thisMaker(), user: p, judges: judges, encoded: spec.Program}
 	if plan.hash, err = p.Hash(); err != nil {
 		return nil, err
 	}

@@ -203,9 +203,15 @@ func nextPlacement(ctx context.Context, j *Job, servers int32) (*placement, erro
 	if len(spec.Program) == 0 {
 		return nil, fault.E(fault.Unavailable, fault.At("job "+j.ID), fault.Got("a job that has ended"))
 	}
-	var err error
-	if to.before, err = now.held(); err == nil {
+	err := now.maker.sameBuild("job "+j.ID, "another number of pservers", "let \"edl jobs suspend\" and the end of the job, or its next run, come first: it has its number of pservers until then")
+	if err == nil {
+		to.before, err = now.held()
+	}
+	if err == nil {
 		to.plan, err = newPlan(ctx, spec)
+	}
+	if err == nil && j.journal != nil {
+		err = writePrograms(j.journal.dir, to.plan)
 	}
 	return to, err
 }

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/thisbuild"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
@@ -32,7 +33,7 @@ type Server struct {
 
 // Describe tells what this listener can run.
 func (s *Server) Describe(context.Context, *rpc.DescribeRequest) (*rpc.DescribeResponse, error) {
-	return &rpc.DescribeResponse{Version: s.Version, Registry: ops.Fingerprint(), Ops: ops.Hashes(), Node: s.Node, Now: time.Now().UnixNano(),
+	return &rpc.DescribeResponse{Version: s.Version, Registry: ops.Fingerprint(), Ops: ops.Hashes(), Protocol: wire.Protocol, Build: thisbuild.Name(), Node: s.Node, Now: time.Now().UnixNano(),
 		Durable: s.Manager.cfg.Kept != nil, Offers: offersOf(s.Manager.queue)}, nil
 }
 

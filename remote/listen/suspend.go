@@ -173,6 +173,9 @@ func suspends(ctx context.Context, c *jobRun) {
 		case <-ctx.Done():
 			return
 		}
+		if err := planAnew(ctx, j); err != nil && ctx.Err() == nil {
+			j.manager.cfg.Log.Warn("the job goes on with the programs of the build that it has begun with", "job", j.ID, "error", err)
+		}
 		c.happen(func() supervise.Event {
 			trainers := c.machine.Trainers()
 			if q.grows {

@@ -205,6 +205,9 @@ func beginRun(m *Manager, j *Job, kept *state.KeptJob) error {
 	var err error
 	j.journal, err = m.cfg.Data.beginRun(j.ID, &state.RunningJob{Job: kept, Keeper: m.cfg.Kept.Keeper, BeganNs: j.began.UnixNano(), Policy: jobspec.PolicyMessage(j.allowed)})
 	if err == nil {
+		err = writePrograms(j.journal.dir, &j.plan)
+	}
+	if err == nil {
 		j.telling.Lock()
 		defer j.telling.Unlock()
 		err = tell(j, false) // from here on the next listener runs the job
@@ -417,7 +420,11 @@ func takeOver(ctx context.Context, m *Manager, l leftRun) (later func(), _ error
 	if !ended {
 		if err = mayGoOn(m, l, h, spec); err == nil {
 			spec.Pservers = cmp.Or(h.Supervision.GetPservers(), h.Pservers)
-			p, err = newPlan(ctx, spec)
+			if h.Supervision != nil {
+				p, err = planOfRun(ctx, l.id, l.journal.dir, spec)
+			} else if p, err = newPlan(ctx, spec); err == nil {
+				err = writePrograms(l.journal.dir, p)
+			}
 		}
 	}
 	begin := stateOf(h.Begin)

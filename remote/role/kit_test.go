@@ -15,6 +15,7 @@ import (
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/remote/role"
+	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/transpiler"
 )
 
@@ -50,7 +51,7 @@ func roleSpecs(t *testing.T, passes int32) []*job.RoleSpec {
 	of := func(kind job.Role, index uint32, p *program.Program) *job.RoleSpec {
 		return &job.RoleSpec{Job: "line", Role: kind, Index: index, Spec: spec, Program: encoded(t, p), SaveProgram: encoded(t, r.Save),
 			ProgramHash: hash[:],
-			Registry:    ops.Fingerprint(), Prefix: prefix}
+			Protocol:    wire.Protocol, Registry: ops.Fingerprint(), Prefix: prefix}
 	}
 	return []*job.RoleSpec{of(job.Role_COORDINATOR, 0, r.Trainer), of(job.Role_PSERVER, 0, r.PServers[0]), of(job.Role_PSERVER, 1, r.PServers[1]),
 		of(job.Role_TRAINER, 0, r.Trainer), of(job.Role_TRAINER, 1, r.Trainer)}

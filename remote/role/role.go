@@ -31,6 +31,7 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/policy"
+	"github.com/edl-go/edl/internal/thisbuild"
 	"github.com/edl-go/edl/ops"
 	_ "github.com/edl-go/edl/ops/all" // a role runs any program
 	"github.com/edl-go/edl/program"
@@ -89,8 +90,11 @@ func Run(ctx context.Context, spec *job.RoleSpec, options Options) (err error) {
 	if err := jobspec.Check(spec.Spec); err != nil { // a role makes memory and deadlines of its numbers
 		return err
 	}
+	if err := wire.SameProtocol(name, spec.Protocol, spec.Build, "start the listeners of all machines from one build, and then the job again; \"edl jobs resume\" goes on from its last checkpoint"); err != nil {
+		return err
+	}
 	if have := ops.Fingerprint(); spec.Registry != have {
-		return fault.E(fault.Unsupported, fault.Got("a job of a listener with other ops"), fault.Want("the ops of this build"),
+		return fault.E(fault.Unsupported, fault.Got("a job with other ops, of the build "+spec.Build), fault.Want("the ops of this build "+thisbuild.Name()),
 			fault.Hint(cmp.Or(ops.Difference(spec.Ops), "it has the ops "+spec.Registry+", and this build "+have)+
 				"; run the same version of edl everywhere"))
 	}

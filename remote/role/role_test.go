@@ -108,6 +108,7 @@ func TestRolesRefuse(t *testing.T) {
 		change func(*job.RoleSpec)
 		kind   fault.Kind
 	}{
+		"another protocol":   {3, func(s *job.RoleSpec) { s.Protocol++ }, fault.Unsupported},
 		"other ops":          {3, func(s *job.RoleSpec) { s.Registry = "another" }, fault.Unsupported},
 		"no role":            {3, func(s *job.RoleSpec) { s.Role = 0 }, fault.InvalidArgument},
 		"unknown role":       {3, func(s *job.RoleSpec) { s.Role = 9 }, fault.InvalidArgument},

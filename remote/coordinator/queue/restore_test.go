@@ -115,6 +115,37 @@ func TestRestoreWithoutTheLastHead(t *testing.T) {
 	}
 }
 
+// The clock may jump between two coordinators, by any time and in both directions. The task of a trainer that goes on has between MinTimeout and MaxTimeout from then on, so it is neither taken away
+// at once nor waited for until the clock is where it was.
+func TestClockJumpsBetweenCoordinators(t *testing.T) {
+	p := queue.Policy{Passes: 1, RecordsPerTask: 10, MinTimeout: 5 * time.Second, MaxTimeout: time.Minute, Epoch: time.Unix(1e9, 0)}
+	q, effects, err := queue.New(p, queue.Dataset{Name: "d", Files: []*rpc.DataFile{{Path: "f", Records: 10}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries := store{}
+	entries.commit(effects.Changes)
+	if effects, err = q.Step(0, queue.TaskWanted{Since: 1}); err != nil || effects.Grant.Task == nil {
+		t.Fatal(effects, err)
+	}
+	entries.commit(effects.Changes)
+	for _, jump := range []time.Duration{0, time.Second, time.Hour, 1000 * time.Hour, -time.Second, -time.Hour, -1000 * time.Hour} {
+		next := p
+		next.Epoch = p.Epoch.Add(jump)
+		again, _, err := queue.Restore(next, "d", maps.Clone(entries), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at, _, ok := again.Next()
+		if !ok || at <= 0 || at > p.MaxTimeout || jump > 0 && jump >= p.MaxTimeout && at != p.MinTimeout {
+			t.Errorf("after a jump of %v the task has %v, %v", jump, at, ok)
+		}
+		if got, err := again.Step(time.Second, queue.TaskFinished{Since: 1, Task: effects.Grant.Task}); err != nil || !got.Exhausted && !again.Ended() {
+			t.Errorf("after a jump of %v the task is not finished: %+v, %v", jump, got, err)
+		}
+	}
+}
+
 // FuzzRestore restores a queue from any entries, which are those of a snapshot. They are refused, or they are a queue that the next coordinator restores
 // in the same way and without a change. The memory that this takes is bounded by their size.
 func FuzzRestore(f *testing.F) {

@@ -213,6 +213,11 @@ func TestUsesAreKept(t *testing.T) {
 	if uses := schedule.Uses(next); uses["heavy"] < 1250 || uses["heavy"] > 1350 {
 		t.Errorf("an hour later: %v", uses)
 	}
+	back := schedule.New(schedule.DefaultPolicy(), schedule.Node{Has: schedule.Resources{Cores: 1000}})
+	schedule.SetUses(back, schedule.Uses(m), -time.Hour) // the clock was set back between two listeners
+	if was, uses := schedule.Uses(m), schedule.Uses(back); uses["heavy"] != was["heavy"] {
+		t.Errorf("by a clock that was set back: %v, want %v", uses, was)
+	}
 	step(next, 0, schedule.Submitted{Job: one("busy", "other")})
 	step(next, 0, schedule.Submitted{Job: one("b", "heavy")})
 	step(next, 0, schedule.Submitted{Job: one("c", "light")})

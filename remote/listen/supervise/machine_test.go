@@ -229,3 +229,34 @@ func TestStrangersAreRefused(t *testing.T) {
 		t.Errorf("%d starts, then %+v, %v, roles %v", n, out, err, m.Roles())
 	}
 }
+
+// The clock of the wall may jump between two listeners, or the next one comes after an hour. Roles that run go on: nothing is started, ended or given up, and no attempt begins.
+func TestClockJumpsBetweenListeners(t *testing.T) {
+	policy := supervise.Policy{PServers: 2, MaxRestarts: 3, DrainTime: 10 * time.Second, LostLease: time.Second, Release: 10 * time.Second, Standbys: true, GoesBack: true}
+	m := supervise.New(policy, 2)
+	began, err := m.Step(0, supervise.Began{})
+	if err != nil || len(began.Start) == 0 {
+		t.Fatal(began, err)
+	}
+	nothing := told(supervise.Effects{})
+	for _, jump := range []time.Duration{0, time.Minute, time.Hour, 10_000 * time.Hour} {
+		now := time.Second + jump
+		next, err := supervise.Restore(policy, supervise.Save(m, time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again := told(supervise.Again(next)); again != nothing {
+			t.Errorf("after a jump of %v: %s", jump, again)
+		}
+		for range 2 {
+			out, err := next.Step(now, supervise.Tick{})
+			if err != nil || told(out) != nothing {
+				t.Errorf("after a jump of %v: %s, %v", jump, told(out), err)
+			}
+			now += time.Minute
+		}
+		if at, ok := next.Next(); ok {
+			t.Errorf("after a jump of %v something is due at %v", jump, at)
+		}
+	}
+}
