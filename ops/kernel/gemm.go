@@ -202,7 +202,9 @@ func portableWorkspace(m, n, k int) int {
 	return (roundUp(min(m, gemmRows), tileRows) + roundUp(min(n, gemmCols), tileCols)) * depth
 }
 
-func roundUp(x, multiple int) int { return (x + multiple - 1) / multiple * multiple }
+func ceilDiv(x, y int) int { return (x + y - 1) / y }
+
+func roundUp(x, multiple int) int { return ceilDiv(x, multiple) * multiple }
 
 // gemmPortable is Gemm without vector instructions; m, n, k and alpha are not 0.
 func gemmPortable[T tensor.Float](transA, transB bool, m, n, k int, alpha T, a []T, lda int, b []T, ldb int,
