@@ -10,11 +10,9 @@ import (
 func winograd(u *asmFile) {
 	for _, s := range append(sandwiches2x2(), sandwiches4x4()...) {
 		s.emit(u)
-		if s.wide != nil {
-			u.wide, s.name, s.passes = true, s.name+"Wide", s.wide
-			s.emit(u)
-			u.wide = false
-		}
+		u.wide, s.name, s.passes = true, s.name+"Wide", s.wide
+		s.emit(u)
+		u.wide = false
 	}
 }
 
@@ -57,7 +55,7 @@ func sandwiches2x2() []sandwich {
 					return x(1)
 				}
 			}},
-		{name: "winogradFilter2x2", doc: "3 x 3 to 4 x 4", rows: 4, columns: 3, passes: [][]int{{0, 1}, {2, 3}},
+		{name: "winogradFilter2x2", doc: "3 x 3 to 4 x 4", rows: 4, columns: 3, passes: [][]int{{0, 1}, {2, 3}}, wide: [][]int{{0, 1, 2, 3}},
 			line: func(u *asmFile, x element1) element1 {
 				return func(i int) reg.VecVirtual {
 					switch i {
@@ -71,7 +69,7 @@ func sandwiches2x2() []sandwich {
 					return x(2)
 				}
 			}},
-		{name: "winogradFilterGrad2x2", doc: "4 x 4 to 3 x 3", rows: 3, columns: 4, passes: [][]int{{0, 1}, {2}},
+		{name: "winogradFilterGrad2x2", doc: "4 x 4 to 3 x 3", rows: 3, columns: 4, passes: [][]int{{0, 1}, {2}}, wide: [][]int{{0, 1, 2}},
 			line: func(u *asmFile, x element1) element1 {
 				return func(i int) reg.VecVirtual {
 					switch i {
@@ -146,7 +144,7 @@ func sandwiches4x4() []sandwich {
 					return u.add(weighed(differences, squareA*placeA, squareB*placeB), x(5))
 				}
 			}},
-		{name: "winogradOutputGrad4x4", doc: "4 x 4 to 6 x 6", rows: 6, columns: 4, passes: [][]int{{0, 1, 2}, {3, 4, 5}}, wide: [][]int{{0, 1, 2}, {3, 4, 5}},
+		{name: "winogradOutputGrad4x4", doc: "4 x 4 to 6 x 6", rows: 6, columns: 4, passes: [][]int{{0, 1, 2}, {3, 4, 5}}, wide: [][]int{{0, 1, 2, 3, 4, 5}},
 			line: func(u *asmFile, x element1) element1 {
 				pair := func(place, square float32) func() (even, odd reg.VecVirtual) {
 					return once(func() (even, odd reg.VecVirtual) {
@@ -155,7 +153,7 @@ func sandwiches4x4() []sandwich {
 				}
 				return atPlaces(u, x, 3, pair(placeA, squareA), pair(placeB, squareB))
 			}},
-		{name: "winogradFilter4x4", doc: "3 x 3 to 6 x 6", rows: 6, columns: 3, passes: [][]int{{0, 1, 2}, {3, 4, 5}},
+		{name: "winogradFilter4x4", doc: "3 x 3 to 6 x 6", rows: 6, columns: 3, passes: [][]int{{0, 1, 2}, {3, 4, 5}}, wide: [][]int{{0, 1, 2, 3, 4, 5}},
 			line: func(u *asmFile, x element1) element1 {
 				pair := func(weight, place, square float32) func() (even, odd reg.VecVirtual) {
 					return once(func() (even, odd reg.VecVirtual) {
@@ -170,7 +168,7 @@ func sandwiches4x4() []sandwich {
 				}
 				return atPlaces(u, first, 2, pair(weightA, weightA*placeA, squareA), pair(weightB, weightB*placeB, squareB))
 			}},
-		{name: "winogradFilterGrad4x4", doc: "6 x 6 to 3 x 3", rows: 3, columns: 6, passes: [][]int{{0, 1}, {2}},
+		{name: "winogradFilterGrad4x4", doc: "6 x 6 to 3 x 3", rows: 3, columns: 6, passes: [][]int{{0, 1}, {2}}, wide: [][]int{{0, 1, 2}},
 			line: func(u *asmFile, x element1) element1 {
 				sums := once(func() (a, b reg.VecVirtual) {
 					return u.times(weightA, u.add(x(1), x(2))), u.times(weightB, u.add(x(3), x(4)))
@@ -239,7 +237,7 @@ type sandwich struct {
 	name, doc     string
 	rows, columns int
 	passes        [][]int // columns of the result that are computed together, so that registers suffice
-	wide          [][]int // the same with AVX-512, which has twice as many; nil: filters, which are few, do without
+	wide          [][]int // the same with AVX-512, which has twice as many
 	line          func(u *asmFile, x element1) element1
 }
 

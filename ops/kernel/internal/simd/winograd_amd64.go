@@ -35,7 +35,13 @@ func winogradOutputGrad2x2Wide(out, in []float32, outRow, outColumn, outTile, in
 func winogradFilter2x2(out, in []float32, outRow, outColumn, outTile, inRow, inColumn, inTile, tiles, vectors int)
 
 //go:noescape
+func winogradFilter2x2Wide(out, in []float32, outRow, outColumn, outTile, inRow, inColumn, inTile, tiles, vectors int)
+
+//go:noescape
 func winogradFilterGrad2x2(out, in []float32, outRow, outColumn, outTile, inRow, inColumn, inTile, tiles, vectors int)
+
+//go:noescape
+func winogradFilterGrad2x2Wide(out, in []float32, outRow, outColumn, outTile, inRow, inColumn, inTile, tiles, vectors int)
 
 //go:noescape
 func winogradInput4x4(out, in []float32, outRow, outColumn, outTile, inRow, inColumn, inTile, tiles, vectors int)
@@ -59,4 +65,10 @@ func winogradOutputGrad4x4Wide(out, in []float32, outRow, outColumn, outTile, in
 func winogradFilter4x4(out, in []float32, outRow, outColumn, outTile, inRow, inColumn, inTile, tiles, vectors int)
 
 //go:noescape
+func winogradFilter4x4Wide(out, in []float32, outRow, outColumn, outTile, inRow, inColumn, inTile, tiles, vectors int)
+
+//go:noescape
 func winogradFilterGrad4x4(out, in []float32, outRow, outColumn, outTile, inRow, inColumn, inTile, tiles, vectors int)
+
+//go:noescape
+func winogradFilterGrad4x4Wide(out, in []float32, outRow, outColumn, outTile, inRow, inColumn, inTile, tiles, vectors int)

@@ -718,6 +718,120 @@ DATA word3f000000<>+24(SB)/4, $0x3f000000
 DATA word3f000000<>+28(SB)/4, $0x3f000000
 GLOBL word3f000000<>(SB), RODATA|NOPTR, $32
 
+// func winogradFilter2x2Wide(out []float32, in []float32, outRow int, outColumn int, outTile int, inRow int, inColumn int, inTile int, tiles int, vectors int)
+// Requires: AVX, AVX512F
+TEXT ·winogradFilter2x2Wide(SB), NOSPLIT, $0-112
+	MOVQ out_base+0(FP), AX
+	MOVQ in_base+24(FP), CX
+	MOVQ outRow+48(FP), DX
+	SHLQ $0x02, DX
+	MOVQ outColumn+56(FP), BX
+	SHLQ $0x02, BX
+	MOVQ inRow+72(FP), SI
+	SHLQ $0x02, SI
+	MOVQ inColumn+80(FP), DI
+	SHLQ $0x02, DI
+	LEAQ (DX)(DX*2), R8
+
+tile15:
+	MOVQ vectors+104(FP), R9
+
+vector16:
+	MOVQ        CX, R10
+	VMOVUPS     (R10), Z0
+	VMOVUPS     (R10)(DI*2), Z1
+	VADDPS      Z1, Z0, Z2
+	VMOVUPS     (R10)(DI*1), Z3
+	VADDPS      Z3, Z2, Z2
+	VMULPS.BCST word3f000000<>+0(SB), Z2, Z2
+	VADDPS      Z1, Z0, Z4
+	VSUBPS      Z3, Z4, Z3
+	VMULPS.BCST word3f000000<>+0(SB), Z3, Z3
+	ADDQ        SI, R10
+	VMOVUPS     (R10), Z4
+	VMOVUPS     (R10)(DI*2), Z5
+	VADDPS      Z5, Z4, Z6
+	VMOVUPS     (R10)(DI*1), Z7
+	VADDPS      Z7, Z6, Z6
+	VMULPS.BCST word3f000000<>+0(SB), Z6, Z6
+	VADDPS      Z5, Z4, Z8
+	VSUBPS      Z7, Z8, Z7
+	VMULPS.BCST word3f000000<>+0(SB), Z7, Z7
+	ADDQ        SI, R10
+	VMOVUPS     (R10), Z8
+	VMOVUPS     (R10)(DI*2), Z9
+	VADDPS      Z9, Z8, Z10
+	VMOVUPS     (R10)(DI*1), Z11
+	VADDPS      Z11, Z10, Z10
+	VMULPS.BCST word3f000000<>+0(SB), Z10, Z10
+	VADDPS      Z9, Z8, Z12
+	VSUBPS      Z11, Z12, Z11
+	VMULPS.BCST word3f000000<>+0(SB), Z11, Z11
+	MOVQ        AX, R10
+	VMOVUPS     Z0, (R10)
+	VADDPS      Z8, Z0, Z12
+	VADDPS      Z4, Z12, Z12
+	VMULPS.BCST word3f000000<>+0(SB), Z12, Z12
+	VMOVUPS     Z12, (R10)(DX*1)
+	VADDPS      Z8, Z0, Z0
+	VSUBPS      Z4, Z0, Z0
+	VMULPS.BCST word3f000000<>+0(SB), Z0, Z0
+	VMOVUPS     Z0, (R10)(DX*2)
+	VMOVUPS     Z8, (R10)(R8*1)
+	ADDQ        BX, R10
+	VMOVUPS     Z2, (R10)
+	VADDPS      Z10, Z2, Z0
+	VADDPS      Z6, Z0, Z0
+	VMULPS.BCST word3f000000<>+0(SB), Z0, Z0
+	VMOVUPS     Z0, (R10)(DX*1)
+	VADDPS      Z10, Z2, Z0
+	VSUBPS      Z6, Z0, Z0
+	VMULPS.BCST word3f000000<>+0(SB), Z0, Z0
+	VMOVUPS     Z0, (R10)(DX*2)
+	VMOVUPS     Z10, (R10)(R8*1)
+	ADDQ        BX, R10
+	VMOVUPS     Z3, (R10)
+	VADDPS      Z11, Z3, Z0
+	VADDPS      Z7, Z0, Z0
+	VMULPS.BCST word3f000000<>+0(SB), Z0, Z0
+	VMOVUPS     Z0, (R10)(DX*1)
+	VADDPS      Z11, Z3, Z0
+	VSUBPS      Z7, Z0, Z0
+	VMULPS.BCST word3f000000<>+0(SB), Z0, Z0
+	VMOVUPS     Z0, (R10)(DX*2)
+	VMOVUPS     Z11, (R10)(R8*1)
+	ADDQ        BX, R10
+	VMOVUPS     Z1, (R10)
+	VADDPS      Z9, Z1, Z0
+	VADDPS      Z5, Z0, Z0
+	VMULPS.BCST word3f000000<>+0(SB), Z0, Z0
+	VMOVUPS     Z0, (R10)(DX*1)
+	VADDPS      Z9, Z1, Z0
+	VSUBPS      Z5, Z0, Z0
+	VMULPS.BCST word3f000000<>+0(SB), Z0, Z0
+	VMOVUPS     Z0, (R10)(DX*2)
+	VMOVUPS     Z9, (R10)(R8*1)
+	ADDQ        $0x40, CX
+	ADDQ        $0x40, AX
+	DECQ        R9
+	JNZ         vector16
+	MOVQ        vectors+104(FP), R9
+	NEGQ        R9
+	SHLQ        $0x06, R9
+	ADDQ        R9, CX
+	MOVQ        inTile+88(FP), R9
+	LEAQ        (CX)(R9*4), CX
+	MOVQ        vectors+104(FP), R9
+	NEGQ        R9
+	SHLQ        $0x06, R9
+	ADDQ        R9, AX
+	MOVQ        outTile+64(FP), R9
+	LEAQ        (AX)(R9*4), AX
+	DECQ        tiles+96(FP)
+	JNZ         tile15
+	VZEROUPPER
+	RET
+
 // func winogradFilterGrad2x2(out []float32, in []float32, outRow int, outColumn int, outTile int, inRow int, inColumn int, inTile int, tiles int, vectors int)
 // Requires: AVX
 TEXT ·winogradFilterGrad2x2(SB), NOSPLIT, $0-112
@@ -733,10 +847,10 @@ TEXT ·winogradFilterGrad2x2(SB), NOSPLIT, $0-112
 	SHLQ $0x02, DI
 	LEAQ (DI)(DI*2), R8
 
-tile15:
+tile17:
 	MOVQ vectors+104(FP), R9
 
-vector16:
+vector18:
 	MOVQ    CX, R10
 	VMOVUPS (R10), Y0
 	VMOVUPS (R10)(DI*1), Y1
@@ -842,7 +956,7 @@ vector16:
 	ADDQ    $0x20, CX
 	ADDQ    $0x20, AX
 	DECQ    R9
-	JNZ     vector16
+	JNZ     vector18
 	MOVQ    vectors+104(FP), R9
 	NEGQ    R9
 	SHLQ    $0x05, R9
@@ -856,7 +970,135 @@ vector16:
 	MOVQ    outTile+64(FP), R9
 	LEAQ    (AX)(R9*4), AX
 	DECQ    tiles+96(FP)
-	JNZ     tile15
+	JNZ     tile17
+	VZEROUPPER
+	RET
+
+// func winogradFilterGrad2x2Wide(out []float32, in []float32, outRow int, outColumn int, outTile int, inRow int, inColumn int, inTile int, tiles int, vectors int)
+// Requires: AVX, AVX512F
+TEXT ·winogradFilterGrad2x2Wide(SB), NOSPLIT, $0-112
+	MOVQ out_base+0(FP), AX
+	MOVQ in_base+24(FP), CX
+	MOVQ outRow+48(FP), DX
+	SHLQ $0x02, DX
+	MOVQ outColumn+56(FP), BX
+	SHLQ $0x02, BX
+	MOVQ inRow+72(FP), SI
+	SHLQ $0x02, SI
+	MOVQ inColumn+80(FP), DI
+	SHLQ $0x02, DI
+	LEAQ (DI)(DI*2), R8
+
+tile19:
+	MOVQ vectors+104(FP), R9
+
+vector20:
+	MOVQ        CX, R10
+	VMOVUPS     (R10), Z0
+	VMOVUPS     (R10)(DI*1), Z1
+	VMOVUPS     (R10)(DI*2), Z2
+	VADDPS      Z2, Z1, Z3
+	VMULPS.BCST word3f000000<>+0(SB), Z3, Z3
+	VADDPS      Z3, Z0, Z0
+	VSUBPS      Z2, Z1, Z3
+	VMULPS.BCST word3f000000<>+0(SB), Z3, Z3
+	VADDPS      Z2, Z1, Z1
+	VMULPS.BCST word3f000000<>+0(SB), Z1, Z1
+	VMOVUPS     (R10)(R8*1), Z2
+	VADDPS      Z2, Z1, Z1
+	ADDQ        SI, R10
+	VMOVUPS     (R10), Z2
+	VMOVUPS     (R10)(DI*1), Z4
+	VMOVUPS     (R10)(DI*2), Z5
+	VADDPS      Z5, Z4, Z6
+	VMULPS.BCST word3f000000<>+0(SB), Z6, Z6
+	VADDPS      Z6, Z2, Z2
+	VSUBPS      Z5, Z4, Z6
+	VMULPS.BCST word3f000000<>+0(SB), Z6, Z6
+	VADDPS      Z5, Z4, Z4
+	VMULPS.BCST word3f000000<>+0(SB), Z4, Z4
+	VMOVUPS     (R10)(R8*1), Z5
+	VADDPS      Z5, Z4, Z4
+	ADDQ        SI, R10
+	VMOVUPS     (R10), Z5
+	VMOVUPS     (R10)(DI*1), Z7
+	VMOVUPS     (R10)(DI*2), Z8
+	VADDPS      Z8, Z7, Z9
+	VMULPS.BCST word3f000000<>+0(SB), Z9, Z9
+	VADDPS      Z9, Z5, Z5
+	VSUBPS      Z8, Z7, Z9
+	VMULPS.BCST word3f000000<>+0(SB), Z9, Z9
+	VADDPS      Z8, Z7, Z7
+	VMULPS.BCST word3f000000<>+0(SB), Z7, Z7
+	VMOVUPS     (R10)(R8*1), Z8
+	VADDPS      Z8, Z7, Z7
+	ADDQ        SI, R10
+	VMOVUPS     (R10), Z8
+	VMOVUPS     (R10)(DI*1), Z10
+	VMOVUPS     (R10)(DI*2), Z11
+	VADDPS      Z11, Z10, Z12
+	VMULPS.BCST word3f000000<>+0(SB), Z12, Z12
+	VADDPS      Z12, Z8, Z8
+	VSUBPS      Z11, Z10, Z12
+	VMULPS.BCST word3f000000<>+0(SB), Z12, Z12
+	VADDPS      Z11, Z10, Z10
+	VMULPS.BCST word3f000000<>+0(SB), Z10, Z10
+	VMOVUPS     (R10)(R8*1), Z11
+	VADDPS      Z11, Z10, Z10
+	MOVQ        AX, R10
+	VADDPS      Z5, Z2, Z11
+	VMULPS.BCST word3f000000<>+0(SB), Z11, Z11
+	VADDPS      Z11, Z0, Z0
+	VMOVUPS     Z0, (R10)
+	VSUBPS      Z5, Z2, Z0
+	VMULPS.BCST word3f000000<>+0(SB), Z0, Z0
+	VMOVUPS     Z0, (R10)(DX*1)
+	VADDPS      Z5, Z2, Z0
+	VMULPS.BCST word3f000000<>+0(SB), Z0, Z0
+	VADDPS      Z8, Z0, Z0
+	VMOVUPS     Z0, (R10)(DX*2)
+	ADDQ        BX, R10
+	VADDPS      Z9, Z6, Z0
+	VMULPS.BCST word3f000000<>+0(SB), Z0, Z0
+	VADDPS      Z0, Z3, Z0
+	VMOVUPS     Z0, (R10)
+	VSUBPS      Z9, Z6, Z0
+	VMULPS.BCST word3f000000<>+0(SB), Z0, Z0
+	VMOVUPS     Z0, (R10)(DX*1)
+	VADDPS      Z9, Z6, Z0
+	VMULPS.BCST word3f000000<>+0(SB), Z0, Z0
+	VADDPS      Z12, Z0, Z0
+	VMOVUPS     Z0, (R10)(DX*2)
+	ADDQ        BX, R10
+	VADDPS      Z7, Z4, Z0
+	VMULPS.BCST word3f000000<>+0(SB), Z0, Z0
+	VADDPS      Z0, Z1, Z0
+	VMOVUPS     Z0, (R10)
+	VSUBPS      Z7, Z4, Z0
+	VMULPS.BCST word3f000000<>+0(SB), Z0, Z0
+	VMOVUPS     Z0, (R10)(DX*1)
+	VADDPS      Z7, Z4, Z0
+	VMULPS.BCST word3f000000<>+0(SB), Z0, Z0
+	VADDPS      Z10, Z0, Z0
+	VMOVUPS     Z0, (R10)(DX*2)
+	ADDQ        $0x40, CX
+	ADDQ        $0x40, AX
+	DECQ        R9
+	JNZ         vector20
+	MOVQ        vectors+104(FP), R9
+	NEGQ        R9
+	SHLQ        $0x06, R9
+	ADDQ        R9, CX
+	MOVQ        inTile+88(FP), R9
+	LEAQ        (CX)(R9*4), CX
+	MOVQ        vectors+104(FP), R9
+	NEGQ        R9
+	SHLQ        $0x06, R9
+	ADDQ        R9, AX
+	MOVQ        outTile+64(FP), R9
+	LEAQ        (AX)(R9*4), AX
+	DECQ        tiles+96(FP)
+	JNZ         tile19
 	VZEROUPPER
 	RET
 
@@ -878,10 +1120,10 @@ TEXT ·winogradInput4x4(SB), NOSPLIT, $0-112
 	LEAQ (DX)(DX*4), R10
 	LEAQ (DI)(DI*4), R11
 
-tile17:
+tile21:
 	MOVQ vectors+104(FP), R12
 
-vector18:
+vector22:
 	MOVQ    CX, R13
 	VMOVUPS (R13), Y0
 	VMULPS  word3f610000<>+0(SB), Y0, Y0
@@ -1308,7 +1550,7 @@ vector18:
 	ADDQ    $0x20, CX
 	ADDQ    $0x20, AX
 	DECQ    R12
-	JNZ     vector18
+	JNZ     vector22
 	MOVQ    vectors+104(FP), R12
 	NEGQ    R12
 	SHLQ    $0x05, R12
@@ -1322,7 +1564,7 @@ vector18:
 	MOVQ    outTile+64(FP), R12
 	LEAQ    (AX)(R12*4), AX
 	DECQ    tiles+96(FP)
-	JNZ     tile17
+	JNZ     tile21
 	VZEROUPPER
 	RET
 
@@ -1404,10 +1646,10 @@ TEXT ·winogradInput4x4Wide(SB), NOSPLIT, $0-112
 	LEAQ (DX)(DX*4), R10
 	LEAQ (DI)(DI*4), R11
 
-tile19:
+tile23:
 	MOVQ vectors+104(FP), R12
 
-vector20:
+vector24:
 	MOVQ        CX, R13
 	VMOVUPS     (R13), Z0
 	VMULPS.BCST word3f610000<>+0(SB), Z0, Z0
@@ -1792,7 +2034,7 @@ vector20:
 	ADDQ        $0x40, CX
 	ADDQ        $0x40, AX
 	DECQ        R12
-	JNZ         vector20
+	JNZ         vector24
 	MOVQ        vectors+104(FP), R12
 	NEGQ        R12
 	SHLQ        $0x06, R12
@@ -1806,7 +2048,7 @@ vector20:
 	MOVQ        outTile+64(FP), R12
 	LEAQ        (AX)(R12*4), AX
 	DECQ        tiles+96(FP)
-	JNZ         tile19
+	JNZ         tile23
 	VZEROUPPER
 	RET
 
@@ -1827,10 +2069,10 @@ TEXT ·winogradOutput4x4(SB), NOSPLIT, $0-112
 	LEAQ (DI)(DI*2), R9
 	LEAQ (DI)(DI*4), R10
 
-tile21:
+tile25:
 	MOVQ vectors+104(FP), R11
 
-vector22:
+vector26:
 	MOVQ    CX, R12
 	VMOVUPS (R12)(DI*1), Y0
 	VMOVUPS (R12)(DI*2), Y1
@@ -2112,7 +2354,7 @@ vector22:
 	ADDQ    $0x20, CX
 	ADDQ    $0x20, AX
 	DECQ    R11
-	JNZ     vector22
+	JNZ     vector26
 	MOVQ    vectors+104(FP), R11
 	NEGQ    R11
 	SHLQ    $0x05, R11
@@ -2126,7 +2368,7 @@ vector22:
 	MOVQ    outTile+64(FP), R11
 	LEAQ    (AX)(R11*4), AX
 	DECQ    tiles+96(FP)
-	JNZ     tile21
+	JNZ     tile25
 	VZEROUPPER
 	RET
 
@@ -2167,10 +2409,10 @@ TEXT ·winogradOutput4x4Wide(SB), NOSPLIT, $0-112
 	LEAQ (DI)(DI*2), R9
 	LEAQ (DI)(DI*4), R10
 
-tile23:
+tile27:
 	MOVQ vectors+104(FP), R11
 
-vector24:
+vector28:
 	MOVQ        CX, R12
 	VMOVUPS     (R12)(DI*1), Z0
 	VMOVUPS     (R12)(DI*2), Z1
@@ -2396,7 +2638,7 @@ vector24:
 	ADDQ        $0x40, CX
 	ADDQ        $0x40, AX
 	DECQ        R11
-	JNZ         vector24
+	JNZ         vector28
 	MOVQ        vectors+104(FP), R11
 	NEGQ        R11
 	SHLQ        $0x06, R11
@@ -2410,7 +2652,7 @@ vector24:
 	MOVQ        outTile+64(FP), R11
 	LEAQ        (AX)(R11*4), AX
 	DECQ        tiles+96(FP)
-	JNZ         tile23
+	JNZ         tile27
 	VZEROUPPER
 	RET
 
@@ -2431,10 +2673,10 @@ TEXT ·winogradOutputGrad4x4(SB), NOSPLIT, $0-112
 	LEAQ (DI)(DI*2), R9
 	LEAQ (DX)(DX*4), R10
 
-tile25:
+tile29:
 	MOVQ vectors+104(FP), R11
 
-vector26:
+vector30:
 	MOVQ    CX, R12
 	VMOVUPS (R12), Y0
 	VMOVUPS (R12)(DI*2), Y1
@@ -2663,7 +2905,7 @@ vector26:
 	ADDQ    $0x20, CX
 	ADDQ    $0x20, AX
 	DECQ    R11
-	JNZ     vector26
+	JNZ     vector30
 	MOVQ    vectors+104(FP), R11
 	NEGQ    R11
 	SHLQ    $0x05, R11
@@ -2677,7 +2919,7 @@ vector26:
 	MOVQ    outTile+64(FP), R11
 	LEAQ    (AX)(R11*4), AX
 	DECQ    tiles+96(FP)
-	JNZ     tile25
+	JNZ     tile29
 	VZEROUPPER
 	RET
 
@@ -2698,239 +2940,216 @@ TEXT ·winogradOutputGrad4x4Wide(SB), NOSPLIT, $0-112
 	LEAQ (DI)(DI*2), R9
 	LEAQ (DX)(DX*4), R10
 
-tile27:
+tile31:
 	MOVQ vectors+104(FP), R11
 
-vector28:
+vector32:
 	MOVQ        CX, R12
 	VMOVUPS     (R12), Z0
 	VMOVUPS     (R12)(DI*2), Z1
-	VMULPS.BCST word3ec80000<>+0(SB), Z1, Z1
-	VADDPS      Z1, Z0, Z1
-	VMOVUPS     (R12)(DI*1), Z2
-	VMOVUPS     (R12)(R9*1), Z3
-	VMULPS.BCST word3ec80000<>+0(SB), Z3, Z3
-	VADDPS      Z3, Z2, Z2
-	VMULPS.BCST word3f200000<>+0(SB), Z2, Z2
-	VADDPS      Z2, Z1, Z3
-	VSUBPS      Z2, Z1, Z1
-	ADDQ        SI, R12
-	VMOVUPS     (R12), Z2
-	VMOVUPS     (R12)(DI*2), Z4
-	VMULPS.BCST word3ec80000<>+0(SB), Z4, Z4
-	VADDPS      Z4, Z2, Z4
-	VMOVUPS     (R12)(DI*1), Z5
-	VMOVUPS     (R12)(R9*1), Z6
-	VMULPS.BCST word3ec80000<>+0(SB), Z6, Z6
-	VADDPS      Z6, Z5, Z5
+	VMULPS.BCST word3ec80000<>+0(SB), Z1, Z2
+	VADDPS      Z2, Z0, Z2
+	VMOVUPS     (R12)(DI*1), Z3
+	VMOVUPS     (R12)(R9*1), Z4
+	VMULPS.BCST word3ec80000<>+0(SB), Z4, Z5
+	VADDPS      Z5, Z3, Z5
 	VMULPS.BCST word3f200000<>+0(SB), Z5, Z5
-	VADDPS      Z5, Z4, Z6
-	VSUBPS      Z5, Z4, Z4
-	ADDQ        SI, R12
-	VMOVUPS     (R12), Z5
-	VMOVUPS     (R12)(DI*2), Z7
-	VMULPS.BCST word3ec80000<>+0(SB), Z7, Z7
-	VADDPS      Z7, Z5, Z7
-	VMOVUPS     (R12)(DI*1), Z8
-	VMOVUPS     (R12)(R9*1), Z9
-	VMULPS.BCST word3ec80000<>+0(SB), Z9, Z9
-	VADDPS      Z9, Z8, Z8
-	VMULPS.BCST word3f200000<>+0(SB), Z8, Z8
-	VADDPS      Z8, Z7, Z9
-	VSUBPS      Z8, Z7, Z7
-	ADDQ        SI, R12
-	VMOVUPS     (R12), Z8
-	VMOVUPS     (R12)(DI*2), Z10
-	VMULPS.BCST word3ec80000<>+0(SB), Z10, Z10
-	VADDPS      Z10, Z8, Z10
-	VMOVUPS     (R12)(DI*1), Z11
-	VMOVUPS     (R12)(R9*1), Z12
-	VMULPS.BCST word3ec80000<>+0(SB), Z12, Z12
-	VADDPS      Z12, Z11, Z11
-	VMULPS.BCST word3f200000<>+0(SB), Z11, Z11
-	VADDPS      Z11, Z10, Z12
-	VSUBPS      Z11, Z10, Z10
-	MOVQ        AX, R12
-	VMOVUPS     Z0, (R12)
-	VMULPS.BCST word3ec80000<>+0(SB), Z5, Z11
-	VADDPS      Z11, Z0, Z11
-	VMULPS.BCST word3ec80000<>+0(SB), Z8, Z13
-	VADDPS      Z13, Z2, Z13
-	VMULPS.BCST word3f200000<>+0(SB), Z13, Z13
-	VADDPS      Z13, Z11, Z14
-	VMOVUPS     Z14, (R12)(DX*1)
-	VSUBPS      Z13, Z11, Z11
-	VMOVUPS     Z11, (R12)(DX*2)
-	VMULPS.BCST word40100000<>+0(SB), Z5, Z5
-	VADDPS      Z5, Z0, Z0
-	VMULPS.BCST word40100000<>+0(SB), Z8, Z5
-	VADDPS      Z5, Z2, Z2
-	VMULPS.BCST word3fc00000<>+0(SB), Z2, Z2
-	VADDPS      Z2, Z0, Z5
-	VMOVUPS     Z5, (R12)(R8*1)
-	VSUBPS      Z2, Z0, Z0
-	VMOVUPS     Z0, (R12)(DX*4)
-	VMOVUPS     Z8, (R12)(R10*1)
-	ADDQ        BX, R12
-	VMOVUPS     Z3, (R12)
-	VMULPS.BCST word3ec80000<>+0(SB), Z9, Z0
-	VADDPS      Z0, Z3, Z0
-	VMULPS.BCST word3ec80000<>+0(SB), Z12, Z2
-	VADDPS      Z2, Z6, Z2
-	VMULPS.BCST word3f200000<>+0(SB), Z2, Z2
-	VADDPS      Z2, Z0, Z5
-	VMOVUPS     Z5, (R12)(DX*1)
-	VSUBPS      Z2, Z0, Z0
-	VMOVUPS     Z0, (R12)(DX*2)
-	VMULPS.BCST word40100000<>+0(SB), Z9, Z0
-	VADDPS      Z0, Z3, Z0
-	VMULPS.BCST word40100000<>+0(SB), Z12, Z2
-	VADDPS      Z2, Z6, Z2
-	VMULPS.BCST word3fc00000<>+0(SB), Z2, Z2
-	VADDPS      Z2, Z0, Z3
-	VMOVUPS     Z3, (R12)(R8*1)
-	VSUBPS      Z2, Z0, Z0
-	VMOVUPS     Z0, (R12)(DX*4)
-	VMOVUPS     Z12, (R12)(R10*1)
-	ADDQ        BX, R12
-	VMOVUPS     Z1, (R12)
-	VMULPS.BCST word3ec80000<>+0(SB), Z7, Z0
-	VADDPS      Z0, Z1, Z0
-	VMULPS.BCST word3ec80000<>+0(SB), Z10, Z2
-	VADDPS      Z2, Z4, Z2
-	VMULPS.BCST word3f200000<>+0(SB), Z2, Z2
-	VADDPS      Z2, Z0, Z3
-	VMOVUPS     Z3, (R12)(DX*1)
-	VSUBPS      Z2, Z0, Z0
-	VMOVUPS     Z0, (R12)(DX*2)
-	VMULPS.BCST word40100000<>+0(SB), Z7, Z0
-	VADDPS      Z0, Z1, Z0
-	VMULPS.BCST word40100000<>+0(SB), Z10, Z1
-	VADDPS      Z1, Z4, Z1
-	VMULPS.BCST word3fc00000<>+0(SB), Z1, Z1
-	VADDPS      Z1, Z0, Z2
-	VMOVUPS     Z2, (R12)(R8*1)
-	VSUBPS      Z1, Z0, Z0
-	VMOVUPS     Z0, (R12)(DX*4)
-	VMOVUPS     Z10, (R12)(R10*1)
-	MOVQ        CX, R12
-	VMOVUPS     (R12), Z0
-	VMOVUPS     (R12)(DI*2), Z1
+	VADDPS      Z5, Z2, Z6
+	VSUBPS      Z5, Z2, Z2
 	VMULPS.BCST word40100000<>+0(SB), Z1, Z1
-	VADDPS      Z1, Z0, Z0
-	VMOVUPS     (R12)(DI*1), Z1
-	VMOVUPS     (R12)(R9*1), Z2
-	VMULPS.BCST word40100000<>+0(SB), Z2, Z3
-	VADDPS      Z3, Z1, Z1
-	VMULPS.BCST word3fc00000<>+0(SB), Z1, Z1
-	VADDPS      Z1, Z0, Z3
-	VSUBPS      Z1, Z0, Z0
+	VADDPS      Z1, Z0, Z1
+	VMULPS.BCST word40100000<>+0(SB), Z4, Z5
+	VADDPS      Z5, Z3, Z3
+	VMULPS.BCST word3fc00000<>+0(SB), Z3, Z3
+	VADDPS      Z3, Z1, Z5
+	VSUBPS      Z3, Z1, Z1
 	ADDQ        SI, R12
-	VMOVUPS     (R12), Z1
-	VMOVUPS     (R12)(DI*2), Z4
-	VMULPS.BCST word40100000<>+0(SB), Z4, Z4
-	VADDPS      Z4, Z1, Z1
-	VMOVUPS     (R12)(DI*1), Z4
-	VMOVUPS     (R12)(R9*1), Z5
-	VMULPS.BCST word40100000<>+0(SB), Z5, Z6
-	VADDPS      Z6, Z4, Z4
-	VMULPS.BCST word3fc00000<>+0(SB), Z4, Z4
-	VADDPS      Z4, Z1, Z6
-	VSUBPS      Z4, Z1, Z1
-	ADDQ        SI, R12
-	VMOVUPS     (R12), Z4
+	VMOVUPS     (R12), Z3
 	VMOVUPS     (R12)(DI*2), Z7
+	VMULPS.BCST word3ec80000<>+0(SB), Z7, Z8
+	VADDPS      Z8, Z3, Z8
+	VMOVUPS     (R12)(DI*1), Z9
+	VMOVUPS     (R12)(R9*1), Z10
+	VMULPS.BCST word3ec80000<>+0(SB), Z10, Z11
+	VADDPS      Z11, Z9, Z11
+	VMULPS.BCST word3f200000<>+0(SB), Z11, Z11
+	VADDPS      Z11, Z8, Z12
+	VSUBPS      Z11, Z8, Z8
 	VMULPS.BCST word40100000<>+0(SB), Z7, Z7
-	VADDPS      Z7, Z4, Z4
-	VMOVUPS     (R12)(DI*1), Z7
-	VMOVUPS     (R12)(R9*1), Z8
-	VMULPS.BCST word40100000<>+0(SB), Z8, Z9
-	VADDPS      Z9, Z7, Z7
-	VMULPS.BCST word3fc00000<>+0(SB), Z7, Z7
-	VADDPS      Z7, Z4, Z9
-	VSUBPS      Z7, Z4, Z4
+	VADDPS      Z7, Z3, Z7
+	VMULPS.BCST word40100000<>+0(SB), Z10, Z11
+	VADDPS      Z11, Z9, Z9
+	VMULPS.BCST word3fc00000<>+0(SB), Z9, Z9
+	VADDPS      Z9, Z7, Z11
+	VSUBPS      Z9, Z7, Z7
 	ADDQ        SI, R12
-	VMOVUPS     (R12), Z7
-	VMOVUPS     (R12)(DI*2), Z10
-	VMULPS.BCST word40100000<>+0(SB), Z10, Z10
-	VADDPS      Z10, Z7, Z7
-	VMOVUPS     (R12)(DI*1), Z10
-	VMOVUPS     (R12)(R9*1), Z11
-	VMULPS.BCST word40100000<>+0(SB), Z11, Z12
-	VADDPS      Z12, Z10, Z10
-	VMULPS.BCST word3fc00000<>+0(SB), Z10, Z10
-	VADDPS      Z10, Z7, Z12
-	VSUBPS      Z10, Z7, Z7
+	VMOVUPS     (R12), Z9
+	VMOVUPS     (R12)(DI*2), Z13
+	VMULPS.BCST word3ec80000<>+0(SB), Z13, Z14
+	VADDPS      Z14, Z9, Z14
+	VMOVUPS     (R12)(DI*1), Z15
+	VMOVUPS     (R12)(R9*1), Z16
+	VMULPS.BCST word3ec80000<>+0(SB), Z16, Z17
+	VADDPS      Z17, Z15, Z17
+	VMULPS.BCST word3f200000<>+0(SB), Z17, Z17
+	VADDPS      Z17, Z14, Z18
+	VSUBPS      Z17, Z14, Z14
+	VMULPS.BCST word40100000<>+0(SB), Z13, Z13
+	VADDPS      Z13, Z9, Z13
+	VMULPS.BCST word40100000<>+0(SB), Z16, Z17
+	VADDPS      Z17, Z15, Z15
+	VMULPS.BCST word3fc00000<>+0(SB), Z15, Z15
+	VADDPS      Z15, Z13, Z17
+	VSUBPS      Z15, Z13, Z13
+	ADDQ        SI, R12
+	VMOVUPS     (R12), Z15
+	VMOVUPS     (R12)(DI*2), Z19
+	VMULPS.BCST word3ec80000<>+0(SB), Z19, Z20
+	VADDPS      Z20, Z15, Z20
+	VMOVUPS     (R12)(DI*1), Z21
+	VMOVUPS     (R12)(R9*1), Z22
+	VMULPS.BCST word3ec80000<>+0(SB), Z22, Z23
+	VADDPS      Z23, Z21, Z23
+	VMULPS.BCST word3f200000<>+0(SB), Z23, Z23
+	VADDPS      Z23, Z20, Z24
+	VSUBPS      Z23, Z20, Z20
+	VMULPS.BCST word40100000<>+0(SB), Z19, Z19
+	VADDPS      Z19, Z15, Z19
+	VMULPS.BCST word40100000<>+0(SB), Z22, Z23
+	VADDPS      Z23, Z21, Z21
+	VMULPS.BCST word3fc00000<>+0(SB), Z21, Z21
+	VADDPS      Z21, Z19, Z23
+	VSUBPS      Z21, Z19, Z19
 	MOVQ        AX, R12
-	ADDQ        BX, R12
-	ADDQ        BX, R12
-	ADDQ        BX, R12
-	VMOVUPS     Z3, (R12)
-	VMULPS.BCST word3ec80000<>+0(SB), Z9, Z10
-	VADDPS      Z10, Z3, Z10
-	VMULPS.BCST word3ec80000<>+0(SB), Z12, Z13
-	VADDPS      Z13, Z6, Z13
-	VMULPS.BCST word3f200000<>+0(SB), Z13, Z13
-	VADDPS      Z13, Z10, Z14
-	VMOVUPS     Z14, (R12)(DX*1)
-	VSUBPS      Z13, Z10, Z10
-	VMOVUPS     Z10, (R12)(DX*2)
-	VMULPS.BCST word40100000<>+0(SB), Z9, Z9
-	VADDPS      Z9, Z3, Z3
-	VMULPS.BCST word40100000<>+0(SB), Z12, Z9
-	VADDPS      Z9, Z6, Z6
-	VMULPS.BCST word3fc00000<>+0(SB), Z6, Z6
-	VADDPS      Z6, Z3, Z9
-	VMOVUPS     Z9, (R12)(R8*1)
-	VSUBPS      Z6, Z3, Z3
-	VMOVUPS     Z3, (R12)(DX*4)
-	VMOVUPS     Z12, (R12)(R10*1)
-	ADDQ        BX, R12
 	VMOVUPS     Z0, (R12)
-	VMULPS.BCST word3ec80000<>+0(SB), Z4, Z3
-	VADDPS      Z3, Z0, Z3
-	VMULPS.BCST word3ec80000<>+0(SB), Z7, Z6
-	VADDPS      Z6, Z1, Z6
-	VMULPS.BCST word3f200000<>+0(SB), Z6, Z6
-	VADDPS      Z6, Z3, Z9
-	VMOVUPS     Z9, (R12)(DX*1)
-	VSUBPS      Z6, Z3, Z3
-	VMOVUPS     Z3, (R12)(DX*2)
-	VMULPS.BCST word40100000<>+0(SB), Z4, Z3
-	VADDPS      Z3, Z0, Z0
-	VMULPS.BCST word40100000<>+0(SB), Z7, Z3
-	VADDPS      Z3, Z1, Z1
-	VMULPS.BCST word3fc00000<>+0(SB), Z1, Z1
-	VADDPS      Z1, Z0, Z3
-	VMOVUPS     Z3, (R12)(R8*1)
-	VSUBPS      Z1, Z0, Z0
+	VMULPS.BCST word3ec80000<>+0(SB), Z9, Z21
+	VADDPS      Z21, Z0, Z21
+	VMULPS.BCST word3ec80000<>+0(SB), Z15, Z25
+	VADDPS      Z25, Z3, Z25
+	VMULPS.BCST word3f200000<>+0(SB), Z25, Z25
+	VADDPS      Z25, Z21, Z26
+	VMOVUPS     Z26, (R12)(DX*1)
+	VSUBPS      Z25, Z21, Z21
+	VMOVUPS     Z21, (R12)(DX*2)
+	VMULPS.BCST word40100000<>+0(SB), Z9, Z9
+	VADDPS      Z9, Z0, Z0
+	VMULPS.BCST word40100000<>+0(SB), Z15, Z9
+	VADDPS      Z9, Z3, Z3
+	VMULPS.BCST word3fc00000<>+0(SB), Z3, Z3
+	VADDPS      Z3, Z0, Z9
+	VMOVUPS     Z9, (R12)(R8*1)
+	VSUBPS      Z3, Z0, Z0
 	VMOVUPS     Z0, (R12)(DX*4)
-	VMOVUPS     Z7, (R12)(R10*1)
+	VMOVUPS     Z15, (R12)(R10*1)
+	ADDQ        BX, R12
+	VMOVUPS     Z6, (R12)
+	VMULPS.BCST word3ec80000<>+0(SB), Z18, Z0
+	VADDPS      Z0, Z6, Z0
+	VMULPS.BCST word3ec80000<>+0(SB), Z24, Z3
+	VADDPS      Z3, Z12, Z3
+	VMULPS.BCST word3f200000<>+0(SB), Z3, Z3
+	VADDPS      Z3, Z0, Z9
+	VMOVUPS     Z9, (R12)(DX*1)
+	VSUBPS      Z3, Z0, Z0
+	VMOVUPS     Z0, (R12)(DX*2)
+	VMULPS.BCST word40100000<>+0(SB), Z18, Z0
+	VADDPS      Z0, Z6, Z0
+	VMULPS.BCST word40100000<>+0(SB), Z24, Z3
+	VADDPS      Z3, Z12, Z3
+	VMULPS.BCST word3fc00000<>+0(SB), Z3, Z3
+	VADDPS      Z3, Z0, Z6
+	VMOVUPS     Z6, (R12)(R8*1)
+	VSUBPS      Z3, Z0, Z0
+	VMOVUPS     Z0, (R12)(DX*4)
+	VMOVUPS     Z24, (R12)(R10*1)
 	ADDQ        BX, R12
 	VMOVUPS     Z2, (R12)
-	VMULPS.BCST word3ec80000<>+0(SB), Z8, Z0
+	VMULPS.BCST word3ec80000<>+0(SB), Z14, Z0
 	VADDPS      Z0, Z2, Z0
-	VMULPS.BCST word3ec80000<>+0(SB), Z11, Z1
-	VADDPS      Z1, Z5, Z1
-	VMULPS.BCST word3f200000<>+0(SB), Z1, Z1
-	VADDPS      Z1, Z0, Z3
-	VMOVUPS     Z3, (R12)(DX*1)
-	VSUBPS      Z1, Z0, Z0
+	VMULPS.BCST word3ec80000<>+0(SB), Z20, Z3
+	VADDPS      Z3, Z8, Z3
+	VMULPS.BCST word3f200000<>+0(SB), Z3, Z3
+	VADDPS      Z3, Z0, Z6
+	VMOVUPS     Z6, (R12)(DX*1)
+	VSUBPS      Z3, Z0, Z0
 	VMOVUPS     Z0, (R12)(DX*2)
-	VMULPS.BCST word40100000<>+0(SB), Z8, Z0
+	VMULPS.BCST word40100000<>+0(SB), Z14, Z0
 	VADDPS      Z0, Z2, Z0
-	VMULPS.BCST word40100000<>+0(SB), Z11, Z1
-	VADDPS      Z1, Z5, Z1
+	VMULPS.BCST word40100000<>+0(SB), Z20, Z2
+	VADDPS      Z2, Z8, Z2
+	VMULPS.BCST word3fc00000<>+0(SB), Z2, Z2
+	VADDPS      Z2, Z0, Z3
+	VMOVUPS     Z3, (R12)(R8*1)
+	VSUBPS      Z2, Z0, Z0
+	VMOVUPS     Z0, (R12)(DX*4)
+	VMOVUPS     Z20, (R12)(R10*1)
+	ADDQ        BX, R12
+	VMOVUPS     Z5, (R12)
+	VMULPS.BCST word3ec80000<>+0(SB), Z17, Z0
+	VADDPS      Z0, Z5, Z0
+	VMULPS.BCST word3ec80000<>+0(SB), Z23, Z2
+	VADDPS      Z2, Z11, Z2
+	VMULPS.BCST word3f200000<>+0(SB), Z2, Z2
+	VADDPS      Z2, Z0, Z3
+	VMOVUPS     Z3, (R12)(DX*1)
+	VSUBPS      Z2, Z0, Z0
+	VMOVUPS     Z0, (R12)(DX*2)
+	VMULPS.BCST word40100000<>+0(SB), Z17, Z0
+	VADDPS      Z0, Z5, Z0
+	VMULPS.BCST word40100000<>+0(SB), Z23, Z2
+	VADDPS      Z2, Z11, Z2
+	VMULPS.BCST word3fc00000<>+0(SB), Z2, Z2
+	VADDPS      Z2, Z0, Z3
+	VMOVUPS     Z3, (R12)(R8*1)
+	VSUBPS      Z2, Z0, Z0
+	VMOVUPS     Z0, (R12)(DX*4)
+	VMOVUPS     Z23, (R12)(R10*1)
+	ADDQ        BX, R12
+	VMOVUPS     Z1, (R12)
+	VMULPS.BCST word3ec80000<>+0(SB), Z13, Z0
+	VADDPS      Z0, Z1, Z0
+	VMULPS.BCST word3ec80000<>+0(SB), Z19, Z2
+	VADDPS      Z2, Z7, Z2
+	VMULPS.BCST word3f200000<>+0(SB), Z2, Z2
+	VADDPS      Z2, Z0, Z3
+	VMOVUPS     Z3, (R12)(DX*1)
+	VSUBPS      Z2, Z0, Z0
+	VMOVUPS     Z0, (R12)(DX*2)
+	VMULPS.BCST word40100000<>+0(SB), Z13, Z0
+	VADDPS      Z0, Z1, Z0
+	VMULPS.BCST word40100000<>+0(SB), Z19, Z1
+	VADDPS      Z1, Z7, Z1
 	VMULPS.BCST word3fc00000<>+0(SB), Z1, Z1
 	VADDPS      Z1, Z0, Z2
 	VMOVUPS     Z2, (R12)(R8*1)
 	VSUBPS      Z1, Z0, Z0
 	VMOVUPS     Z0, (R12)(DX*4)
-	VMOVUPS     Z11, (R12)(R10*1)
+	VMOVUPS     Z19, (R12)(R10*1)
+	ADDQ        BX, R12
+	VMOVUPS     Z4, (R12)
+	VMULPS.BCST word3ec80000<>+0(SB), Z16, Z0
+	VADDPS      Z0, Z4, Z0
+	VMULPS.BCST word3ec80000<>+0(SB), Z22, Z1
+	VADDPS      Z1, Z10, Z1
+	VMULPS.BCST word3f200000<>+0(SB), Z1, Z1
+	VADDPS      Z1, Z0, Z2
+	VMOVUPS     Z2, (R12)(DX*1)
+	VSUBPS      Z1, Z0, Z0
+	VMOVUPS     Z0, (R12)(DX*2)
+	VMULPS.BCST word40100000<>+0(SB), Z16, Z0
+	VADDPS      Z0, Z4, Z0
+	VMULPS.BCST word40100000<>+0(SB), Z22, Z1
+	VADDPS      Z1, Z10, Z1
+	VMULPS.BCST word3fc00000<>+0(SB), Z1, Z1
+	VADDPS      Z1, Z0, Z2
+	VMOVUPS     Z2, (R12)(R8*1)
+	VSUBPS      Z1, Z0, Z0
+	VMOVUPS     Z0, (R12)(DX*4)
+	VMOVUPS     Z22, (R12)(R10*1)
 	ADDQ        $0x40, CX
 	ADDQ        $0x40, AX
 	DECQ        R11
-	JNZ         vector28
+	JNZ         vector32
 	MOVQ        vectors+104(FP), R11
 	NEGQ        R11
 	SHLQ        $0x06, R11
@@ -2944,7 +3163,7 @@ vector28:
 	MOVQ        outTile+64(FP), R11
 	LEAQ        (AX)(R11*4), AX
 	DECQ        tiles+96(FP)
-	JNZ         tile27
+	JNZ         tile31
 	VZEROUPPER
 	RET
 
@@ -2964,10 +3183,10 @@ TEXT ·winogradFilter4x4(SB), NOSPLIT, $0-112
 	LEAQ (DX)(DX*2), R8
 	LEAQ (DX)(DX*4), R9
 
-tile29:
+tile33:
 	MOVQ vectors+104(FP), R10
 
-vector30:
+vector34:
 	MOVQ    CX, R11
 	VMOVUPS (R11), Y0
 	VMULPS  word3f91a2b4<>+0(SB), Y0, Y1
@@ -3157,7 +3376,7 @@ vector30:
 	ADDQ    $0x20, CX
 	ADDQ    $0x20, AX
 	DECQ    R10
-	JNZ     vector30
+	JNZ     vector34
 	MOVQ    vectors+104(FP), R10
 	NEGQ    R10
 	SHLQ    $0x05, R10
@@ -3171,7 +3390,7 @@ vector30:
 	MOVQ    outTile+64(FP), R10
 	LEAQ    (AX)(R10*4), AX
 	DECQ    tiles+96(FP)
-	JNZ     tile29
+	JNZ     tile33
 	VZEROUPPER
 	RET
 
@@ -3225,6 +3444,218 @@ DATA word3e379301<>+24(SB)/4, $0x3e379301
 DATA word3e379301<>+28(SB)/4, $0x3e379301
 GLOBL word3e379301<>(SB), RODATA|NOPTR, $32
 
+// func winogradFilter4x4Wide(out []float32, in []float32, outRow int, outColumn int, outTile int, inRow int, inColumn int, inTile int, tiles int, vectors int)
+// Requires: AVX, AVX512F
+TEXT ·winogradFilter4x4Wide(SB), NOSPLIT, $0-112
+	MOVQ out_base+0(FP), AX
+	MOVQ in_base+24(FP), CX
+	MOVQ outRow+48(FP), DX
+	SHLQ $0x02, DX
+	MOVQ outColumn+56(FP), BX
+	SHLQ $0x02, BX
+	MOVQ inRow+72(FP), SI
+	SHLQ $0x02, SI
+	MOVQ inColumn+80(FP), DI
+	SHLQ $0x02, DI
+	LEAQ (DX)(DX*2), R8
+	LEAQ (DX)(DX*4), R9
+
+tile35:
+	MOVQ vectors+104(FP), R10
+
+vector36:
+	MOVQ        CX, R11
+	VMOVUPS     (R11), Z0
+	VMULPS.BCST word3f91a2b4<>+0(SB), Z0, Z1
+	VMOVUPS     (R11)(DI*2), Z2
+	VMULPS.BCST word3ec80000<>+0(SB), Z2, Z3
+	VADDPS      Z3, Z0, Z3
+	VMULPS.BCST wordbf303b34<>+0(SB), Z3, Z3
+	VMOVUPS     (R11)(DI*1), Z4
+	VMULPS.BCST wordbedc4a01<>+0(SB), Z4, Z5
+	VADDPS      Z5, Z3, Z6
+	VSUBPS      Z5, Z3, Z3
+	VMULPS.BCST word40100000<>+0(SB), Z2, Z5
+	VADDPS      Z5, Z0, Z0
+	VMULPS.BCST word3df4c401<>+0(SB), Z0, Z0
+	VMULPS.BCST word3e379301<>+0(SB), Z4, Z4
+	VADDPS      Z4, Z0, Z5
+	VSUBPS      Z4, Z0, Z0
+	ADDQ        SI, R11
+	VMOVUPS     (R11), Z4
+	VMULPS.BCST word3f91a2b4<>+0(SB), Z4, Z7
+	VMOVUPS     (R11)(DI*2), Z8
+	VMULPS.BCST word3ec80000<>+0(SB), Z8, Z9
+	VADDPS      Z9, Z4, Z9
+	VMULPS.BCST wordbf303b34<>+0(SB), Z9, Z9
+	VMOVUPS     (R11)(DI*1), Z10
+	VMULPS.BCST wordbedc4a01<>+0(SB), Z10, Z11
+	VADDPS      Z11, Z9, Z12
+	VSUBPS      Z11, Z9, Z9
+	VMULPS.BCST word40100000<>+0(SB), Z8, Z11
+	VADDPS      Z11, Z4, Z4
+	VMULPS.BCST word3df4c401<>+0(SB), Z4, Z4
+	VMULPS.BCST word3e379301<>+0(SB), Z10, Z10
+	VADDPS      Z10, Z4, Z11
+	VSUBPS      Z10, Z4, Z4
+	ADDQ        SI, R11
+	VMOVUPS     (R11), Z10
+	VMULPS.BCST word3f91a2b4<>+0(SB), Z10, Z13
+	VMOVUPS     (R11)(DI*2), Z14
+	VMULPS.BCST word3ec80000<>+0(SB), Z14, Z15
+	VADDPS      Z15, Z10, Z15
+	VMULPS.BCST wordbf303b34<>+0(SB), Z15, Z15
+	VMOVUPS     (R11)(DI*1), Z16
+	VMULPS.BCST wordbedc4a01<>+0(SB), Z16, Z17
+	VADDPS      Z17, Z15, Z18
+	VSUBPS      Z17, Z15, Z15
+	VMULPS.BCST word40100000<>+0(SB), Z14, Z17
+	VADDPS      Z17, Z10, Z10
+	VMULPS.BCST word3df4c401<>+0(SB), Z10, Z10
+	VMULPS.BCST word3e379301<>+0(SB), Z16, Z16
+	VADDPS      Z16, Z10, Z17
+	VSUBPS      Z16, Z10, Z10
+	MOVQ        AX, R11
+	VMULPS.BCST word3f91a2b4<>+0(SB), Z1, Z16
+	VMOVUPS     Z16, (R11)
+	VMULPS.BCST word3ec80000<>+0(SB), Z13, Z16
+	VADDPS      Z16, Z1, Z16
+	VMULPS.BCST wordbf303b34<>+0(SB), Z16, Z16
+	VMULPS.BCST wordbedc4a01<>+0(SB), Z7, Z19
+	VADDPS      Z19, Z16, Z20
+	VMOVUPS     Z20, (R11)(DX*1)
+	VSUBPS      Z19, Z16, Z16
+	VMOVUPS     Z16, (R11)(DX*2)
+	VMULPS.BCST word40100000<>+0(SB), Z13, Z16
+	VADDPS      Z16, Z1, Z1
+	VMULPS.BCST word3df4c401<>+0(SB), Z1, Z1
+	VMULPS.BCST word3e379301<>+0(SB), Z7, Z7
+	VADDPS      Z7, Z1, Z16
+	VMOVUPS     Z16, (R11)(R8*1)
+	VSUBPS      Z7, Z1, Z1
+	VMOVUPS     Z1, (R11)(DX*4)
+	VMOVUPS     Z13, (R11)(R9*1)
+	ADDQ        BX, R11
+	VMULPS.BCST word3f91a2b4<>+0(SB), Z6, Z1
+	VMOVUPS     Z1, (R11)
+	VMULPS.BCST word3ec80000<>+0(SB), Z18, Z1
+	VADDPS      Z1, Z6, Z1
+	VMULPS.BCST wordbf303b34<>+0(SB), Z1, Z1
+	VMULPS.BCST wordbedc4a01<>+0(SB), Z12, Z7
+	VADDPS      Z7, Z1, Z13
+	VMOVUPS     Z13, (R11)(DX*1)
+	VSUBPS      Z7, Z1, Z1
+	VMOVUPS     Z1, (R11)(DX*2)
+	VMULPS.BCST word40100000<>+0(SB), Z18, Z1
+	VADDPS      Z1, Z6, Z1
+	VMULPS.BCST word3df4c401<>+0(SB), Z1, Z1
+	VMULPS.BCST word3e379301<>+0(SB), Z12, Z6
+	VADDPS      Z6, Z1, Z7
+	VMOVUPS     Z7, (R11)(R8*1)
+	VSUBPS      Z6, Z1, Z1
+	VMOVUPS     Z1, (R11)(DX*4)
+	VMOVUPS     Z18, (R11)(R9*1)
+	ADDQ        BX, R11
+	VMULPS.BCST word3f91a2b4<>+0(SB), Z3, Z1
+	VMOVUPS     Z1, (R11)
+	VMULPS.BCST word3ec80000<>+0(SB), Z15, Z1
+	VADDPS      Z1, Z3, Z1
+	VMULPS.BCST wordbf303b34<>+0(SB), Z1, Z1
+	VMULPS.BCST wordbedc4a01<>+0(SB), Z9, Z6
+	VADDPS      Z6, Z1, Z7
+	VMOVUPS     Z7, (R11)(DX*1)
+	VSUBPS      Z6, Z1, Z1
+	VMOVUPS     Z1, (R11)(DX*2)
+	VMULPS.BCST word40100000<>+0(SB), Z15, Z1
+	VADDPS      Z1, Z3, Z1
+	VMULPS.BCST word3df4c401<>+0(SB), Z1, Z1
+	VMULPS.BCST word3e379301<>+0(SB), Z9, Z3
+	VADDPS      Z3, Z1, Z6
+	VMOVUPS     Z6, (R11)(R8*1)
+	VSUBPS      Z3, Z1, Z1
+	VMOVUPS     Z1, (R11)(DX*4)
+	VMOVUPS     Z15, (R11)(R9*1)
+	ADDQ        BX, R11
+	VMULPS.BCST word3f91a2b4<>+0(SB), Z5, Z1
+	VMOVUPS     Z1, (R11)
+	VMULPS.BCST word3ec80000<>+0(SB), Z17, Z1
+	VADDPS      Z1, Z5, Z1
+	VMULPS.BCST wordbf303b34<>+0(SB), Z1, Z1
+	VMULPS.BCST wordbedc4a01<>+0(SB), Z11, Z3
+	VADDPS      Z3, Z1, Z6
+	VMOVUPS     Z6, (R11)(DX*1)
+	VSUBPS      Z3, Z1, Z1
+	VMOVUPS     Z1, (R11)(DX*2)
+	VMULPS.BCST word40100000<>+0(SB), Z17, Z1
+	VADDPS      Z1, Z5, Z1
+	VMULPS.BCST word3df4c401<>+0(SB), Z1, Z1
+	VMULPS.BCST word3e379301<>+0(SB), Z11, Z3
+	VADDPS      Z3, Z1, Z5
+	VMOVUPS     Z5, (R11)(R8*1)
+	VSUBPS      Z3, Z1, Z1
+	VMOVUPS     Z1, (R11)(DX*4)
+	VMOVUPS     Z17, (R11)(R9*1)
+	ADDQ        BX, R11
+	VMULPS.BCST word3f91a2b4<>+0(SB), Z0, Z1
+	VMOVUPS     Z1, (R11)
+	VMULPS.BCST word3ec80000<>+0(SB), Z10, Z1
+	VADDPS      Z1, Z0, Z1
+	VMULPS.BCST wordbf303b34<>+0(SB), Z1, Z1
+	VMULPS.BCST wordbedc4a01<>+0(SB), Z4, Z3
+	VADDPS      Z3, Z1, Z5
+	VMOVUPS     Z5, (R11)(DX*1)
+	VSUBPS      Z3, Z1, Z1
+	VMOVUPS     Z1, (R11)(DX*2)
+	VMULPS.BCST word40100000<>+0(SB), Z10, Z1
+	VADDPS      Z1, Z0, Z0
+	VMULPS.BCST word3df4c401<>+0(SB), Z0, Z0
+	VMULPS.BCST word3e379301<>+0(SB), Z4, Z1
+	VADDPS      Z1, Z0, Z3
+	VMOVUPS     Z3, (R11)(R8*1)
+	VSUBPS      Z1, Z0, Z0
+	VMOVUPS     Z0, (R11)(DX*4)
+	VMOVUPS     Z10, (R11)(R9*1)
+	ADDQ        BX, R11
+	VMULPS.BCST word3f91a2b4<>+0(SB), Z2, Z0
+	VMOVUPS     Z0, (R11)
+	VMULPS.BCST word3ec80000<>+0(SB), Z14, Z0
+	VADDPS      Z0, Z2, Z0
+	VMULPS.BCST wordbf303b34<>+0(SB), Z0, Z0
+	VMULPS.BCST wordbedc4a01<>+0(SB), Z8, Z1
+	VADDPS      Z1, Z0, Z3
+	VMOVUPS     Z3, (R11)(DX*1)
+	VSUBPS      Z1, Z0, Z0
+	VMOVUPS     Z0, (R11)(DX*2)
+	VMULPS.BCST word40100000<>+0(SB), Z14, Z0
+	VADDPS      Z0, Z2, Z0
+	VMULPS.BCST word3df4c401<>+0(SB), Z0, Z0
+	VMULPS.BCST word3e379301<>+0(SB), Z8, Z1
+	VADDPS      Z1, Z0, Z2
+	VMOVUPS     Z2, (R11)(R8*1)
+	VSUBPS      Z1, Z0, Z0
+	VMOVUPS     Z0, (R11)(DX*4)
+	VMOVUPS     Z14, (R11)(R9*1)
+	ADDQ        $0x40, CX
+	ADDQ        $0x40, AX
+	DECQ        R10
+	JNZ         vector36
+	MOVQ        vectors+104(FP), R10
+	NEGQ        R10
+	SHLQ        $0x06, R10
+	ADDQ        R10, CX
+	MOVQ        inTile+88(FP), R10
+	LEAQ        (CX)(R10*4), CX
+	MOVQ        vectors+104(FP), R10
+	NEGQ        R10
+	SHLQ        $0x06, R10
+	ADDQ        R10, AX
+	MOVQ        outTile+64(FP), R10
+	LEAQ        (AX)(R10*4), AX
+	DECQ        tiles+96(FP)
+	JNZ         tile35
+	VZEROUPPER
+	RET
+
 // func winogradFilterGrad4x4(out []float32, in []float32, outRow int, outColumn int, outTile int, inRow int, inColumn int, inTile int, tiles int, vectors int)
 // Requires: AVX
 TEXT ·winogradFilterGrad4x4(SB), NOSPLIT, $0-112
@@ -3241,10 +3672,10 @@ TEXT ·winogradFilterGrad4x4(SB), NOSPLIT, $0-112
 	LEAQ (DI)(DI*2), R8
 	LEAQ (DI)(DI*4), R9
 
-tile31:
+tile37:
 	MOVQ vectors+104(FP), R10
 
-vector32:
+vector38:
 	MOVQ    CX, R11
 	VMOVUPS (R11)(DI*1), Y0
 	VMOVUPS (R11)(DI*2), Y1
@@ -3502,7 +3933,7 @@ vector32:
 	ADDQ    $0x20, CX
 	ADDQ    $0x20, AX
 	DECQ    R10
-	JNZ     vector32
+	JNZ     vector38
 	MOVQ    vectors+104(FP), R10
 	NEGQ    R10
 	SHLQ    $0x05, R10
@@ -3516,6 +3947,245 @@ vector32:
 	MOVQ    outTile+64(FP), R10
 	LEAQ    (AX)(R10*4), AX
 	DECQ    tiles+96(FP)
-	JNZ     tile31
+	JNZ     tile37
+	VZEROUPPER
+	RET
+
+// func winogradFilterGrad4x4Wide(out []float32, in []float32, outRow int, outColumn int, outTile int, inRow int, inColumn int, inTile int, tiles int, vectors int)
+// Requires: AVX, AVX512F
+TEXT ·winogradFilterGrad4x4Wide(SB), NOSPLIT, $0-112
+	MOVQ out_base+0(FP), AX
+	MOVQ in_base+24(FP), CX
+	MOVQ outRow+48(FP), DX
+	SHLQ $0x02, DX
+	MOVQ outColumn+56(FP), BX
+	SHLQ $0x02, BX
+	MOVQ inRow+72(FP), SI
+	SHLQ $0x02, SI
+	MOVQ inColumn+80(FP), DI
+	SHLQ $0x02, DI
+	LEAQ (DI)(DI*2), R8
+	LEAQ (DI)(DI*4), R9
+
+tile39:
+	MOVQ vectors+104(FP), R10
+
+vector40:
+	MOVQ        CX, R11
+	VMOVUPS     (R11)(DI*1), Z0
+	VMOVUPS     (R11)(DI*2), Z1
+	VADDPS      Z1, Z0, Z2
+	VMULPS.BCST wordbf303b34<>+0(SB), Z2, Z2
+	VMOVUPS     (R11)(R8*1), Z3
+	VMOVUPS     (R11)(DI*4), Z4
+	VADDPS      Z4, Z3, Z5
+	VMULPS.BCST word3df4c401<>+0(SB), Z5, Z5
+	VMOVUPS     (R11), Z6
+	VMULPS.BCST word3f91a2b4<>+0(SB), Z6, Z6
+	VADDPS      Z2, Z6, Z6
+	VADDPS      Z5, Z6, Z6
+	VSUBPS      Z1, Z0, Z0
+	VMULPS.BCST wordbedc4a01<>+0(SB), Z0, Z0
+	VSUBPS      Z4, Z3, Z1
+	VMULPS.BCST word3e379301<>+0(SB), Z1, Z1
+	VADDPS      Z1, Z0, Z0
+	VMULPS.BCST word3ec80000<>+0(SB), Z2, Z1
+	VMULPS.BCST word40100000<>+0(SB), Z5, Z2
+	VADDPS      Z2, Z1, Z1
+	VMOVUPS     (R11)(R9*1), Z2
+	VADDPS      Z2, Z1, Z1
+	ADDQ        SI, R11
+	VMOVUPS     (R11)(DI*1), Z2
+	VMOVUPS     (R11)(DI*2), Z3
+	VADDPS      Z3, Z2, Z4
+	VMULPS.BCST wordbf303b34<>+0(SB), Z4, Z4
+	VMOVUPS     (R11)(R8*1), Z5
+	VMOVUPS     (R11)(DI*4), Z7
+	VADDPS      Z7, Z5, Z8
+	VMULPS.BCST word3df4c401<>+0(SB), Z8, Z8
+	VMOVUPS     (R11), Z9
+	VMULPS.BCST word3f91a2b4<>+0(SB), Z9, Z9
+	VADDPS      Z4, Z9, Z9
+	VADDPS      Z8, Z9, Z9
+	VSUBPS      Z3, Z2, Z2
+	VMULPS.BCST wordbedc4a01<>+0(SB), Z2, Z2
+	VSUBPS      Z7, Z5, Z3
+	VMULPS.BCST word3e379301<>+0(SB), Z3, Z3
+	VADDPS      Z3, Z2, Z2
+	VMULPS.BCST word3ec80000<>+0(SB), Z4, Z3
+	VMULPS.BCST word40100000<>+0(SB), Z8, Z4
+	VADDPS      Z4, Z3, Z3
+	VMOVUPS     (R11)(R9*1), Z4
+	VADDPS      Z4, Z3, Z3
+	ADDQ        SI, R11
+	VMOVUPS     (R11)(DI*1), Z4
+	VMOVUPS     (R11)(DI*2), Z5
+	VADDPS      Z5, Z4, Z7
+	VMULPS.BCST wordbf303b34<>+0(SB), Z7, Z7
+	VMOVUPS     (R11)(R8*1), Z8
+	VMOVUPS     (R11)(DI*4), Z10
+	VADDPS      Z10, Z8, Z11
+	VMULPS.BCST word3df4c401<>+0(SB), Z11, Z11
+	VMOVUPS     (R11), Z12
+	VMULPS.BCST word3f91a2b4<>+0(SB), Z12, Z12
+	VADDPS      Z7, Z12, Z12
+	VADDPS      Z11, Z12, Z12
+	VSUBPS      Z5, Z4, Z4
+	VMULPS.BCST wordbedc4a01<>+0(SB), Z4, Z4
+	VSUBPS      Z10, Z8, Z5
+	VMULPS.BCST word3e379301<>+0(SB), Z5, Z5
+	VADDPS      Z5, Z4, Z4
+	VMULPS.BCST word3ec80000<>+0(SB), Z7, Z5
+	VMULPS.BCST word40100000<>+0(SB), Z11, Z7
+	VADDPS      Z7, Z5, Z5
+	VMOVUPS     (R11)(R9*1), Z7
+	VADDPS      Z7, Z5, Z5
+	ADDQ        SI, R11
+	VMOVUPS     (R11)(DI*1), Z7
+	VMOVUPS     (R11)(DI*2), Z8
+	VADDPS      Z8, Z7, Z10
+	VMULPS.BCST wordbf303b34<>+0(SB), Z10, Z10
+	VMOVUPS     (R11)(R8*1), Z11
+	VMOVUPS     (R11)(DI*4), Z13
+	VADDPS      Z13, Z11, Z14
+	VMULPS.BCST word3df4c401<>+0(SB), Z14, Z14
+	VMOVUPS     (R11), Z15
+	VMULPS.BCST word3f91a2b4<>+0(SB), Z15, Z15
+	VADDPS      Z10, Z15, Z15
+	VADDPS      Z14, Z15, Z15
+	VSUBPS      Z8, Z7, Z7
+	VMULPS.BCST wordbedc4a01<>+0(SB), Z7, Z7
+	VSUBPS      Z13, Z11, Z8
+	VMULPS.BCST word3e379301<>+0(SB), Z8, Z8
+	VADDPS      Z8, Z7, Z7
+	VMULPS.BCST word3ec80000<>+0(SB), Z10, Z8
+	VMULPS.BCST word40100000<>+0(SB), Z14, Z10
+	VADDPS      Z10, Z8, Z8
+	VMOVUPS     (R11)(R9*1), Z10
+	VADDPS      Z10, Z8, Z8
+	ADDQ        SI, R11
+	VMOVUPS     (R11)(DI*1), Z10
+	VMOVUPS     (R11)(DI*2), Z11
+	VADDPS      Z11, Z10, Z13
+	VMULPS.BCST wordbf303b34<>+0(SB), Z13, Z13
+	VMOVUPS     (R11)(R8*1), Z14
+	VMOVUPS     (R11)(DI*4), Z16
+	VADDPS      Z16, Z14, Z17
+	VMULPS.BCST word3df4c401<>+0(SB), Z17, Z17
+	VMOVUPS     (R11), Z18
+	VMULPS.BCST word3f91a2b4<>+0(SB), Z18, Z18
+	VADDPS      Z13, Z18, Z18
+	VADDPS      Z17, Z18, Z18
+	VSUBPS      Z11, Z10, Z10
+	VMULPS.BCST wordbedc4a01<>+0(SB), Z10, Z10
+	VSUBPS      Z16, Z14, Z11
+	VMULPS.BCST word3e379301<>+0(SB), Z11, Z11
+	VADDPS      Z11, Z10, Z10
+	VMULPS.BCST word3ec80000<>+0(SB), Z13, Z11
+	VMULPS.BCST word40100000<>+0(SB), Z17, Z13
+	VADDPS      Z13, Z11, Z11
+	VMOVUPS     (R11)(R9*1), Z13
+	VADDPS      Z13, Z11, Z11
+	ADDQ        SI, R11
+	VMOVUPS     (R11)(DI*1), Z13
+	VMOVUPS     (R11)(DI*2), Z14
+	VADDPS      Z14, Z13, Z16
+	VMULPS.BCST wordbf303b34<>+0(SB), Z16, Z16
+	VMOVUPS     (R11)(R8*1), Z17
+	VMOVUPS     (R11)(DI*4), Z19
+	VADDPS      Z19, Z17, Z20
+	VMULPS.BCST word3df4c401<>+0(SB), Z20, Z20
+	VMOVUPS     (R11), Z21
+	VMULPS.BCST word3f91a2b4<>+0(SB), Z21, Z21
+	VADDPS      Z16, Z21, Z21
+	VADDPS      Z20, Z21, Z21
+	VSUBPS      Z14, Z13, Z13
+	VMULPS.BCST wordbedc4a01<>+0(SB), Z13, Z13
+	VSUBPS      Z19, Z17, Z14
+	VMULPS.BCST word3e379301<>+0(SB), Z14, Z14
+	VADDPS      Z14, Z13, Z13
+	VMULPS.BCST word3ec80000<>+0(SB), Z16, Z14
+	VMULPS.BCST word40100000<>+0(SB), Z20, Z16
+	VADDPS      Z16, Z14, Z14
+	VMOVUPS     (R11)(R9*1), Z16
+	VADDPS      Z16, Z14, Z14
+	MOVQ        AX, R11
+	VADDPS      Z12, Z9, Z16
+	VMULPS.BCST wordbf303b34<>+0(SB), Z16, Z16
+	VADDPS      Z18, Z15, Z17
+	VMULPS.BCST word3df4c401<>+0(SB), Z17, Z17
+	VMULPS.BCST word3f91a2b4<>+0(SB), Z6, Z6
+	VADDPS      Z16, Z6, Z6
+	VADDPS      Z17, Z6, Z6
+	VMOVUPS     Z6, (R11)
+	VSUBPS      Z12, Z9, Z6
+	VMULPS.BCST wordbedc4a01<>+0(SB), Z6, Z6
+	VSUBPS      Z18, Z15, Z9
+	VMULPS.BCST word3e379301<>+0(SB), Z9, Z9
+	VADDPS      Z9, Z6, Z6
+	VMOVUPS     Z6, (R11)(DX*1)
+	VMULPS.BCST word3ec80000<>+0(SB), Z16, Z6
+	VMULPS.BCST word40100000<>+0(SB), Z17, Z9
+	VADDPS      Z9, Z6, Z6
+	VADDPS      Z21, Z6, Z6
+	VMOVUPS     Z6, (R11)(DX*2)
+	ADDQ        BX, R11
+	VADDPS      Z4, Z2, Z6
+	VMULPS.BCST wordbf303b34<>+0(SB), Z6, Z6
+	VADDPS      Z10, Z7, Z9
+	VMULPS.BCST word3df4c401<>+0(SB), Z9, Z9
+	VMULPS.BCST word3f91a2b4<>+0(SB), Z0, Z0
+	VADDPS      Z6, Z0, Z0
+	VADDPS      Z9, Z0, Z0
+	VMOVUPS     Z0, (R11)
+	VSUBPS      Z4, Z2, Z0
+	VMULPS.BCST wordbedc4a01<>+0(SB), Z0, Z0
+	VSUBPS      Z10, Z7, Z2
+	VMULPS.BCST word3e379301<>+0(SB), Z2, Z2
+	VADDPS      Z2, Z0, Z0
+	VMOVUPS     Z0, (R11)(DX*1)
+	VMULPS.BCST word3ec80000<>+0(SB), Z6, Z0
+	VMULPS.BCST word40100000<>+0(SB), Z9, Z2
+	VADDPS      Z2, Z0, Z0
+	VADDPS      Z13, Z0, Z0
+	VMOVUPS     Z0, (R11)(DX*2)
+	ADDQ        BX, R11
+	VADDPS      Z5, Z3, Z0
+	VMULPS.BCST wordbf303b34<>+0(SB), Z0, Z0
+	VADDPS      Z11, Z8, Z2
+	VMULPS.BCST word3df4c401<>+0(SB), Z2, Z2
+	VMULPS.BCST word3f91a2b4<>+0(SB), Z1, Z1
+	VADDPS      Z0, Z1, Z1
+	VADDPS      Z2, Z1, Z1
+	VMOVUPS     Z1, (R11)
+	VSUBPS      Z5, Z3, Z1
+	VMULPS.BCST wordbedc4a01<>+0(SB), Z1, Z1
+	VSUBPS      Z11, Z8, Z3
+	VMULPS.BCST word3e379301<>+0(SB), Z3, Z3
+	VADDPS      Z3, Z1, Z1
+	VMOVUPS     Z1, (R11)(DX*1)
+	VMULPS.BCST word3ec80000<>+0(SB), Z0, Z0
+	VMULPS.BCST word40100000<>+0(SB), Z2, Z1
+	VADDPS      Z1, Z0, Z0
+	VADDPS      Z14, Z0, Z0
+	VMOVUPS     Z0, (R11)(DX*2)
+	ADDQ        $0x40, CX
+	ADDQ        $0x40, AX
+	DECQ        R10
+	JNZ         vector40
+	MOVQ        vectors+104(FP), R10
+	NEGQ        R10
+	SHLQ        $0x06, R10
+	ADDQ        R10, CX
+	MOVQ        inTile+88(FP), R10
+	LEAQ        (CX)(R10*4), CX
+	MOVQ        vectors+104(FP), R10
+	NEGQ        R10
+	SHLQ        $0x06, R10
+	ADDQ        R10, AX
+	MOVQ        outTile+64(FP), R10
+	LEAQ        (AX)(R10*4), AX
+	DECQ        tiles+96(FP)
+	JNZ         tile39
 	VZEROUPPER
 	RET
