@@ -31,6 +31,7 @@ type tileBlock struct{ images, rows int }
 const (
 	winogradProduct = 1 << 17 // elements of the transformed inputs and outputs of a block
 	winogradSum     = 3 << 15 // the same for a gradient of a filter, whose sums also use the cache
+	winogradNear    = 1 << 22 // the most elements of a transformed filter for tiles of 4 x 4: more do not stay in the third-level cache from block to block
 	winogradFilters = 8       // filters or channels whose transforms are made at a time
 	vectorLanes     = 8
 )
@@ -43,6 +44,9 @@ func NewWinograd(s *Conv2DShape) *Winograd {
 	var best *winogradSize
 	least := s.pixels() * (9*s.InChannels*s.OutChannels + 3*16*s.InChannels) // the direct way: a patch takes as long as 3 vector multiplications for 16 numbers
 	for _, size := range []*winogradSize{&winograd2x2, &winograd4x4} {
+		if size == &winograd4x4 && size.elements()*s.InChannels*s.OutChannels > winogradNear {
+			continue
+		}
 		if cost := s.winogradCost(size); cost < least {
 			best, least = size, cost
 		}
