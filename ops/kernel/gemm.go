@@ -32,6 +32,7 @@ func gemm[T tensor.Float](transA, transB bool, m, n, k int, alpha T, a []T, lda 
 	beta T, c []T, ldc int, e Epilogue[T], workspace []T) {
 	if level := simd.Current(); level != simd.None {
 		panel := vectorColumns * min(k, vectorDepth)
+		_ = c[(m-1)*ldc+n-1]
 		g := gemmCall[T]{level: level, transA: transA, transB: transB, m: m, n: n, k: k, alpha: alpha, beta: beta,
 			a: a, b: b, c: c, lda: lda, ldb: ldb, ldc: ldc, epilogue: e, packedB: workspace[:panel], packedA: workspace[panel:]}
 		g.run()
@@ -160,7 +161,7 @@ func (g *gemmCall[T]) runThin() {
 			from := p * t.StepA / size
 			_ = g.b[from+((g.n-1)*t.RowA+(t.Depth-1)*t.StepA)/size]
 			t.A = unsafe.Pointer(&g.b[from])
-			t.B = g.columnsOfA(&t, p, i, rows)
+			t.B, t.Count = g.columnsOfA(&t, p, i, rows), 1
 			simd.RunTile(g.level, &t, rows)
 			t.Beta = 1
 		}
@@ -202,7 +203,9 @@ func portableWorkspace(m, n, k int) int {
 	return (roundUp(min(m, gemmRows), tileRows) + roundUp(min(n, gemmCols), tileCols)) * depth
 }
 
-func roundUp(x, multiple int) int { return (x + multiple - 1) / multiple * multiple }
+func ceilDiv(x, y int) int { return (x + y - 1) / y }
+
+func roundUp(x, multiple int) int { return ceilDiv(x, multiple) * multiple }
 
 // gemmPortable is Gemm without vector instructions; m, n, k and alpha are not 0.
 func gemmPortable[T tensor.Float](transA, transB bool, m, n, k int, alpha T, a []T, lda int, b []T, ldb int,

@@ -55,7 +55,15 @@ func packStrips[T tensor.Float](dst, src []T, ld, count, depth, width int) int {
 }
 
 // rowsOfStrip returns the rows of the next strip: about an equal part of the rows that are left.
-func rowsOfStrip(left, strips int) int { return (left + strips - 1) / strips }
+func rowsOfStrip(left, strips int) int { return ceilDiv(left, strips) }
+
+// equalStrips returns how many strips from the next one on have as many rows as that.
+func equalStrips(left, strips int) int {
+	if longer := left % strips; longer > 0 {
+		return longer
+	}
+	return strips
+}
 
 // copyMatrix copies a matrix. to and from are the distances between rows.
 func copyMatrix[T tensor.Float](dst []T, to int, src []T, from, rows, columns int) {

@@ -132,7 +132,7 @@ func (g *gemmCall[T]) block(p, depth, first, count int, packA bool) {
 	}
 	t := simd.Tile[T]{RowC: g.ldc * size, Depth: depth, Alpha: g.alpha, Beta: beta}
 	a, strip := g.placeOfA(&t, p, depth, first, count, packA)
-	if packB := g.packsB(count); packB || size*depth*g.n > nearBytes {
+	if packB := g.packsB(count); packB || size*depth*g.n > nearBytes || size*depth*count <= nearBytes || g.n <= simd.TileColumns[T](g.level, g.n) {
 		g.byPanels(&t, a, strip, p, first, count, packB)
 	} else {
 		g.byStrips(&t, a, strip, p, first, count)
@@ -142,20 +142,24 @@ func (g *gemmCall[T]) block(p, depth, first, count int, packA bool) {
 	}
 }
 
-// byPanels computes whole columns of a block, so that each panel of op(B) comes only once from a farther cache, or is copied only once.
+// byPanels computes whole columns of a block, so that each panel of op(B) comes only once from a farther cache, or is copied only once. It takes two calls for all strips of a
+// panel, those of more rows and those of fewer. So a block that stays near as a whole takes this way, too.
 func (g *gemmCall[T]) byPanels(t *simd.Tile[T], a []T, strip, p, first, count int, packB bool) {
 	most := simd.TileRows(g.level)
 	strips := (count + most - 1) / most
 	for j := 0; j < g.n; {
 		columns := simd.TileColumns[T](g.level, g.n-j)
 		t.B = unsafe.Pointer(unsafe.SliceData(g.placeOfB(t, p, t.Depth, j, columns, packB)))
-		at := 0
-		for s := range strips {
-			t.Rows = rowsOfStrip(count-at, strips-s)
-			t.A = stripOfA(a, t.RowA, strip, s, at)
+		for s, at := 0, 0; s < strips; {
+			equal := equalStrips(count-at, strips-s)
+			t.Rows, t.Count = rowsOfStrip(count-at, strips-s), equal
+			t.A, t.NextA = stripOfA(a, t.RowA, strip, s, at), strip
+			if strip == 0 {
+				t.NextA = t.Rows * t.RowA
+			}
 			t.C = unsafe.Pointer(&g.c[(first+at)*g.ldc+j])
 			simd.RunTile(g.level, t, columns)
-			at += t.Rows
+			s, at = s+equal, at+equal*t.Rows
 		}
 		j += columns
 	}
@@ -172,6 +176,7 @@ func (g *gemmCall[T]) byStrips(t *simd.Tile[T], a []T, strip, p, first, count in
 		for j := 0; j < g.n; {
 			columns := simd.TileColumns[T](g.level, g.n-j)
 			t.B = unsafe.Pointer(unsafe.SliceData(g.placeOfB(t, p, t.Depth, j, columns, false)))
+			t.Count = 1
 			t.C = unsafe.Pointer(&g.c[(first+at)*g.ldc+j])
 			simd.RunTile(g.level, t, columns)
 			j += columns

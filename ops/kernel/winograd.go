@@ -2,16 +2,17 @@ package kernel
 
 import "github.com/edl-go/edl/ops/kernel/internal/simd"
 
-// A Winograd computes a convolution of 3 x 3 windows, or a gradient of it, with 16 products for four outputs in place of 36: F(2x2, 3x3) of Lavin and
-// Gray (2015), "Fast Algorithms for Convolutional Neural Networks". Outputs are divided into tiles of 2 x 2. A tile depends on 4 x 4 inputs d. With a
-// filter g it is A'[(G g G') o (B' d B)]A, where o multiplies element by element, and the sums over channels are 16 matrix products. The gradient of the
-// filter is G'[sum over tiles of (A dout A') o (B' d B)]G. The gradient of the input is the convolution of dout with filters that are turned around and
-// have inputs and outputs exchanged. The transforms (winogradLine) only add, subtract and halve.
+// A Winograd computes a convolution of 3 x 3 windows, or a gradient of it, with fewer products: 16 for four outputs, or 36 for sixteen, in place of 9 for each. The way is
+// that of Lavin and Gray (winogradSize). Outputs are divided into tiles of m x m. A tile depends on (m+2) x (m+2) inputs d. With a filter g it is
+// A'[(G g G') o (B' d B)]A, where o multiplies element by element, and the sums over channels are (m+2)^2 matrix products. The gradient of the filter is
+// G'[sum over tiles of (A dout A') o (B' d B)]G. The gradient of the input is the convolution of dout with filters that are turned around and have inputs and outputs
+// exchanged. Tiles of 4 x 4 have fewer products and numbers for each output, and twice the rounding errors of the direct way.
 //
-// Transformed tiles lie as [16, tiles, channels], so that vectors are full for images of every size. They are made for a block of tiles at a time, which
+// Transformed tiles lie as [elements, tiles, channels], so that vectors are full for images of every size. They are made for a block of tiles at a time, which
 // stays in the second-level cache: tiles of some whole images, or some rows of tiles of one image. Where blocks end depends on the shape alone. So an
 // image has the same outputs in every batch, and the sums of a gradient of the filter have one order.
 type Winograd struct {
+	size                  *winogradSize
 	in, out               imageShape
 	top, left             int // places in front of the first input of the first tile: the padding; may be negative for a gradient
 	tileRows, tileColumns int // of an output image
@@ -28,19 +29,32 @@ func (s imageShape) size() int { return s.channels * s.height * s.width }
 type tileBlock struct{ images, rows int }
 
 const (
-	winogradElements = 16      // of a transformed tile
-	winogradProduct  = 1 << 17 // elements of the transformed inputs and outputs of a block
-	winogradSum      = 3 << 15 // the same for a gradient of a filter, whose sums also use the cache
-	winogradFilters  = 8       // filters or channels whose transforms are made at a time
-	vectorLanes      = 8
+	winogradProduct = 1 << 17 // elements of the transformed inputs and outputs of a block
+	winogradSum     = 3 << 15 // the same for a gradient of a filter, whose sums also use the cache
+	winogradNear    = 1 << 22 // the most elements of a transformed filter for tiles of 4 x 4: more do not stay in the third-level cache from block to block
+	winogradFilters = 8       // filters or channels whose transforms are made at a time
+	vectorLanes     = 8
 )
 
 // NewWinograd prepares a convolution of float32. It returns nil if the shape has no such way or if it does not pay. The choice depends on the shape alone.
 func NewWinograd(s *Conv2DShape) *Winograd {
-	if !s.isWinograd() || !s.paysWinograd() {
+	if !s.isWinograd() || min(s.InChannels, s.OutChannels) < vectorLanes {
 		return nil
 	}
-	return newWinograd(s)
+	var best *winogradSize
+	least := s.pixels() * (9*s.InChannels*s.OutChannels + 3*16*s.InChannels) // the direct way: a patch takes as long as 3 vector multiplications for 16 numbers
+	for _, size := range []*winogradSize{&winograd2x2, &winograd4x4} {
+		if size == &winograd4x4 && size.elements()*s.InChannels*s.OutChannels > winogradNear {
+			continue
+		}
+		if cost := s.winogradCost(size); cost < least {
+			best, least = size, cost
+		}
+	}
+	if best == nil {
+		return nil
+	}
+	return newWinograd(s, best)
 }
 
 func (s *Conv2DShape) isWinograd() bool {
@@ -48,32 +62,29 @@ func (s *Conv2DShape) isWinograd() bool {
 		s.Groups == 1 && s.InChannels > 0 && s.OutChannels > 0 && s.pixels() > 0
 }
 
-// paysWinograd estimates the time of both ways in vector multiplications. A transform of a tile takes about as long as 5 of them for each channel, a
-// patch as long as 3.
-func (s *Conv2DShape) paysWinograd() bool {
-	tiles := (s.OutHeight + 1) / 2 * ((s.OutWidth + 1) / 2)
-	products := s.InChannels * s.OutChannels
-	return min(s.InChannels, s.OutChannels) >= vectorLanes &&
-		tiles*(16*products+5*16*(s.InChannels+s.OutChannels)) < s.pixels()*(9*products+3*16*s.InChannels)
+// winogradCost estimates the time of an image in vector multiplications. A transform of a tile takes about as long as 5 of them for each channel and element.
+func (s *Conv2DShape) winogradCost(size *winogradSize) int {
+	tiles := ceilDiv(s.OutHeight, size.outputs) * ceilDiv(s.OutWidth, size.outputs)
+	return tiles * size.elements() * (s.InChannels*s.OutChannels + 5*(s.InChannels+s.OutChannels))
 }
 
-// newWinograd is NewWinograd for every shape that has this way.
-func newWinograd(s *Conv2DShape) *Winograd {
-	w := &Winograd{in: imageShape{s.InChannels, s.InHeight, s.InWidth}, out: imageShape{s.OutChannels, s.OutHeight, s.OutWidth},
+// newWinograd is NewWinograd for every shape that has this way, with tiles of one size.
+func newWinograd(s *Conv2DShape, size *winogradSize) *Winograd {
+	w := &Winograd{size: size, in: imageShape{s.InChannels, s.InHeight, s.InWidth}, out: imageShape{s.OutChannels, s.OutHeight, s.OutWidth},
 		top: s.PaddingTop, left: s.PaddingLeft}
 	return w.divide()
 }
 
 // InputGrad prepares the gradient of the input: a convolution of gradients of outputs.
 func (w *Winograd) InputGrad() *Winograd {
-	g := &Winograd{in: w.out, out: w.in, top: 2 - w.top, left: 2 - w.left, turned: true}
+	g := &Winograd{size: w.size, in: w.out, out: w.in, top: 2 - w.top, left: 2 - w.left, turned: true}
 	return g.divide()
 }
 
 // divide sets the extents of tiles and blocks.
 func (w *Winograd) divide() *Winograd {
-	w.tileRows, w.tileColumns = (w.out.height+1)/2, (w.out.width+1)/2
-	channels := winogradElements * (wide(w.in.channels) + wide(w.out.channels))
+	w.tileRows, w.tileColumns = ceilDiv(w.out.height, w.size.outputs), ceilDiv(w.out.width, w.size.outputs)
+	channels := w.size.elements() * (wide(w.in.channels) + wide(w.out.channels))
 	w.product = w.block(min(max(winogradProduct/channels, 48), vectorDepth))
 	w.sum = w.block(min(max(winogradSum/channels, 64), vectorDepth))
 	return w
@@ -98,7 +109,7 @@ func elementLength(count, channels int) int { return count*wide(channels) + pack
 
 // FilterLength returns the elements of a transformed filter.
 func (w *Winograd) FilterLength() int {
-	return winogradElements * elementLength(w.in.channels, w.out.channels)
+	return w.size.elements() * elementLength(w.in.channels, w.out.channels)
 }
 
 // Channels returns the channels of an input image.
@@ -111,6 +122,10 @@ func (w *Winograd) FilterWorkspace() int { return winogradFilters * 9 * wide(w.o
 // for the gradient of the input.
 func (w *Winograd) TransformFilter(transformed, filter []float32, first, last int, workspace []float32) {
 	width, apart := wide(w.out.channels), elementLength(w.in.channels, w.out.channels)
+	at, step := 0, [3]int{3 * width, width, 9 * width}
+	if w.turned {
+		at, step = 8*width, [3]int{-3 * width, -width, 9 * width}
+	}
 	for c := first; c < last; c += winogradFilters {
 		count := min(winogradFilters, last-c)
 		if w.turned {
@@ -120,34 +135,36 @@ func (w *Winograd) TransformFilter(transformed, filter []float32, first, last in
 		} else {
 			simd.Transpose(workspace, width, filter[c*9:], w.in.channels*9, w.out.channels, count*9)
 		}
-		transform(winogradFilter, transformed[c*width:], workspace, [3]int{4 * apart, apart, width}, [3]int{3 * width, width, 9 * width}, count, width)
+		transform(w.size.filter, transformed[c*width:], workspace, at, [3]int{w.size.extent() * apart, apart, width}, step, count, width)
 	}
 }
 
 // ConvolveWorkspace returns the workspace length of Convolve. It does not depend on the number of images.
 func (w *Winograd) ConvolveWorkspace() int {
 	tiles := w.tiles(w.product)
-	return winogradElements*(elementLength(tiles, w.in.channels)+elementLength(tiles, w.out.channels)) +
+	return w.size.elements()*(elementLength(tiles, w.in.channels)+elementLength(tiles, w.out.channels)) +
 		w.placesLength(w.product)*wide(w.out.channels) + max(w.loadLength(w.product, w.in, 2), GemmWorkspace(tiles, w.out.channels, w.in.channels))
 }
 
 // placesLength returns the places of the outputs of a block in one image.
-func (w *Winograd) placesLength(b tileBlock) int { return 4 * b.rows * w.tileColumns }
+func (w *Winograd) placesLength(b tileBlock) int {
+	return w.size.outputs * w.size.outputs * b.rows * w.tileColumns
+}
 
 // loadLength returns the memory that loading the places of a block in one image takes, with so many more rows and columns.
 func (w *Winograd) loadLength(b tileBlock, s imageShape, more int) int {
-	rows := 2*b.rows + more
-	return (rows*(2*w.tileColumns+more) + rows*s.width) * wide(s.channels)
+	rows := w.size.outputs*b.rows + more
+	return (rows*(w.size.outputs*w.tileColumns+more) + rows*s.width) * wide(s.channels)
 }
 
 // Convolve computes images output images of images input images. bias and activation are as in Conv2D. With InputGrad the inputs are gradients of outputs,
 // and the outputs gradients of inputs.
 func (w *Winograd) Convolve(images int, out, x, transformed, bias []float32, activation func(out, x []float32), workspace []float32) {
-	b, size, pixels := w.product, w.out.size(), w.out.height*w.out.width
+	b, size, pixels, m := w.product, w.out.size(), w.out.height*w.out.width, w.size.outputs
 	width, filter := wide(w.out.channels), elementLength(w.in.channels, w.out.channels)
 	apart, apartOut := elementLength(w.tiles(b), w.in.channels), elementLength(w.tiles(b), w.out.channels)
-	inputs, rest := cut(workspace, winogradElements*apart)
-	outputs, rest := cut(rest, winogradElements*apartOut)
+	inputs, rest := cut(workspace, w.size.elements()*apart)
+	outputs, rest := cut(rest, w.size.elements()*apartOut)
 	places, rest := cut(rest, w.placesLength(b)*width)
 	for first := 0; first < images; first += b.images {
 		count := min(b.images, images-first)
@@ -157,16 +174,16 @@ func (w *Winograd) Convolve(images int, out, x, transformed, bias []float32, act
 			for i := range count {
 				w.transformInputs(inputs[i*each*wide(w.in.channels):], apart, x[(first+i)*w.in.size():][:w.in.size()], 0, w.in.channels, row, rows, rest)
 			}
-			for e := range winogradElements {
-				Gemm(false, false, count*each, w.out.channels, w.in.channels, 1, inputs[e*apart:], wide(w.in.channels), transformed[w.ofFilter(e)*filter:], width,
+			for e := range w.size.elements() {
+				Gemm(false, false, count*each, w.out.channels, w.in.channels, 1, inputs[e*apart:], wide(w.in.channels), transformed[e*filter:], width,
 					0, outputs[e*apartOut:], width, rest)
 			}
 			for i := range count {
 				for r := range rows {
-					transform(winogradOutput, places[4*r*w.tileColumns*width:], outputs[(i*each+r*w.tileColumns)*width:],
-						[3]int{2 * w.tileColumns * width, width, 2 * width}, [3]int{4 * apartOut, apartOut, width}, w.tileColumns, width)
+					transform(w.size.output, places[m*m*r*w.tileColumns*width:], outputs[(i*each+r*w.tileColumns)*width:], 0,
+						[3]int{m * w.tileColumns * width, width, m * width}, [3]int{w.size.extent() * apartOut, apartOut, width}, w.tileColumns, width)
 				}
-				w.out.store(out[(first+i)*size:][:size], places, 2*row, 2*rows, 2*w.tileColumns)
+				w.out.store(out[(first+i)*size:][:size], places, m*row, m*rows, m*w.tileColumns)
 			}
 		}
 		e := Epilogue[float32]{Bias: bias, ByRow: true, Activation: activation}
@@ -176,31 +193,22 @@ func (w *Winograd) Convolve(images int, out, x, transformed, bias []float32, act
 	}
 }
 
-// ofFilter returns the element of a transformed filter that belongs to element e of a transformed input. Turning a filter around exchanges the first and
-// the last row, and the first and the last column.
-func (w *Winograd) ofFilter(e int) int {
-	if !w.turned {
-		return e
-	}
-	turn := [4]int{3, 1, 2, 0}
-	return 4*turn[e/4] + turn[e%4]
-}
-
 // transformInputs makes transformed tiles of some channels of an image and some rows of tiles. Elements are apart from each other.
 func (w *Winograd) transformInputs(to []float32, apart int, image []float32, first, channels, row, rows int, workspace []float32) {
-	width, columns := wide(channels), 2*w.tileColumns+2
-	loaded, rest := cut(workspace, (2*rows+2)*columns*width)
-	w.in.load(loaded, image, first, channels, 2*row-w.top, -w.left, 2*rows+2, columns, rest)
+	m := w.size.outputs
+	width, columns := wide(channels), m*w.tileColumns+2
+	loaded, rest := cut(workspace, (m*rows+2)*columns*width)
+	w.in.load(loaded, image, first, channels, m*row-w.top, -w.left, m*rows+2, columns, rest)
 	for r := range rows {
-		transform(winogradInput, to[r*w.tileColumns*width:], loaded[2*r*columns*width:],
-			[3]int{4 * apart, apart, width}, [3]int{columns * width, width, 2 * width}, w.tileColumns, width)
+		transform(w.size.input, to[r*w.tileColumns*width:], loaded[m*r*columns*width:], 0,
+			[3]int{w.size.extent() * apart, apart, width}, [3]int{columns * width, width, m * width}, w.tileColumns, width)
 	}
 }
 
 // SumWorkspace returns the workspace length of FilterGrad.
 func (w *Winograd) SumWorkspace() int {
 	tiles, channels, filters := w.tiles(w.sum), w.in.channels, w.out.channels
-	return winogradElements*(elementLength(filters, channels)+elementLength(tiles, channels)+elementLength(tiles, filters)) +
+	return w.size.elements()*(elementLength(filters, channels)+elementLength(tiles, channels)+elementLength(tiles, filters)) +
 		max(w.loadLength(w.sum, w.in, 2), w.loadLength(w.sum, w.out, 0), winogradFilters*9*wide(channels), GemmWorkspace(filters, channels, tiles))
 }
 
@@ -213,9 +221,9 @@ func (w *Winograd) FilterGrad(from, to, images int, dfilter, x, dout, workspace 
 	}
 	width, wideOut := wide(channels), wide(filters)
 	apartSum, apart, apartOut := elementLength(filters, channels), elementLength(w.tiles(b), channels), elementLength(w.tiles(b), filters)
-	sums, rest := cut(workspace, winogradElements*apartSum)
-	inputs, rest := cut(rest, winogradElements*apart)
-	outputs, rest := cut(rest, winogradElements*apartOut)
+	sums, rest := cut(workspace, w.size.elements()*apartSum)
+	inputs, rest := cut(rest, w.size.elements()*apart)
+	outputs, rest := cut(rest, w.size.elements()*apartOut)
 	if images == 0 {
 		clear(sums)
 	}
@@ -229,7 +237,7 @@ func (w *Winograd) FilterGrad(from, to, images int, dfilter, x, dout, workspace 
 				w.transformInputs(inputs[i*each*width:], apart, x[(first+i)*w.in.size():][:w.in.size()], from, channels, row, rows, rest)
 				w.transformOutputGrads(outputs[i*each*wideOut:], apartOut, dout[(first+i)*w.out.size():][:w.out.size()], row, rows, rest)
 			}
-			for e := range winogradElements {
+			for e := range w.size.elements() {
 				Gemm(true, false, filters, channels, count*each, 1, outputs[e*apartOut:], wideOut, inputs[e*apart:], width, beta, sums[e*apartSum:], width, rest)
 			}
 			beta = 1
@@ -237,7 +245,7 @@ func (w *Winograd) FilterGrad(from, to, images int, dfilter, x, dout, workspace 
 	}
 	for f := 0; f < filters; f += winogradFilters {
 		count := min(winogradFilters, filters-f)
-		transform(winogradFilterGrad, rest, sums[f*width:], [3]int{3 * width, width, 9 * width}, [3]int{4 * apartSum, apartSum, width}, count, width)
+		transform(w.size.filterGrad, rest, sums[f*width:], 0, [3]int{3 * width, width, 9 * width}, [3]int{w.size.extent() * apartSum, apartSum, width}, count, width)
 		for i := range count {
 			simd.Transpose(dfilter[((f+i)*w.in.channels+from)*9:], 9, rest[i*9*width:], width, 9, channels)
 		}
@@ -246,12 +254,13 @@ func (w *Winograd) FilterGrad(from, to, images int, dfilter, x, dout, workspace 
 
 // transformOutputGrads makes transformed tiles of the gradient of an output image, for some rows of tiles.
 func (w *Winograd) transformOutputGrads(to []float32, apart int, dout []float32, row, rows int, workspace []float32) {
-	width, columns := wide(w.out.channels), 2*w.tileColumns
-	loaded, rest := cut(workspace, 2*rows*columns*width)
-	w.out.load(loaded, dout, 0, w.out.channels, 2*row, 0, 2*rows, columns, rest)
+	m := w.size.outputs
+	width, columns := wide(w.out.channels), m*w.tileColumns
+	loaded, rest := cut(workspace, m*rows*columns*width)
+	w.out.load(loaded, dout, 0, w.out.channels, m*row, 0, m*rows, columns, rest)
 	for r := range rows {
-		transform(winogradOutputGrad, to[r*w.tileColumns*width:], loaded[2*r*columns*width:],
-			[3]int{4 * apart, apart, width}, [3]int{columns * width, width, 2 * width}, w.tileColumns, width)
+		transform(w.size.outputGrad, to[r*w.tileColumns*width:], loaded[m*r*columns*width:], 0,
+			[3]int{w.size.extent() * apart, apart, width}, [3]int{columns * width, width, m * width}, w.tileColumns, width)
 	}
 }
 

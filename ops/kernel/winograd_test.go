@@ -28,9 +28,18 @@ func drawWinograd(t *rapid.T) (s Conv2DShape, images int) {
 // A winogradRun holds what both ways to compute a convolution make of the same numbers.
 type winogradRun struct{ out, dx, dfilter []float32 }
 
+var winogradSizes = map[string]*winogradSize{"2x2": &winograd2x2, "4x4": &winograd4x4}
+
+// eachSize runs f as a subtest for each size of tiles.
+func eachSize(t *testing.T, f func(t *testing.T, size *winogradSize)) {
+	for name, size := range winogradSizes {
+		t.Run(name, func(t *testing.T) { f(t, size) })
+	}
+}
+
 // runWinograd computes all three results, in blocks of the given number of tiles or, for 0, of those that the shape has.
-func runWinograd(s *Conv2DShape, images, tiles int, filter, x, dout []float32, made func([]float32) []float32) winogradRun {
-	w := newWinograd(s)
+func runWinograd(s *Conv2DShape, size *winogradSize, images, tiles int, filter, x, dout []float32, made func([]float32) []float32) winogradRun {
+	w := newWinograd(s, size)
 	g := w.InputGrad()
 	if tiles > 0 {
 		w.product, w.sum, g.product = w.block(tiles), w.block(tiles), g.block(tiles)
@@ -53,7 +62,7 @@ func runWinograd(s *Conv2DShape, images, tiles int, filter, x, dout []float32, m
 // Winograd's convolution is the convolution, and touches no memory beside its arrays.
 func TestWinograd(t *testing.T) {
 	g := newGuards(t, 13)
-	eachLevel(t, func(t *testing.T) {
+	check := func(t *testing.T, size *winogradSize) {
 		rapid.Check(t, func(t *rapid.T) {
 			s, images := drawWinograd(t)
 			if !s.isWinograd() {
@@ -65,13 +74,14 @@ func TestWinograd(t *testing.T) {
 			dout := guarded(g, 2, noise[float32](seed+2, images*s.OutChannels*s.pixels()))
 			var want winogradWanted
 			want.compute(&s, images, filter, x, dout)
-			got := runWinograd(&s, images, rapid.IntRange(0, 30).Draw(t, "tiles"), filter, x, dout, func(x []float32) []float32 {
+			got := runWinograd(&s, size, images, rapid.IntRange(0, 30).Draw(t, "tiles"), filter, x, dout, func(x []float32) []float32 {
 				at++
 				return guarded(g, 3+at%10, x)
 			})
 			want.compare(t, got)
 		})
-	})
+	}
+	eachLevel(t, func(t *testing.T) { eachSize(t, check) })
 }
 
 // winogradWanted holds exact results, and sums of the magnitudes of their terms.
@@ -112,6 +122,10 @@ func (r *winogradWanted) compare(t reporter, got winogradRun) {
 
 // An image has the same bits in every batch, and a range of a filter's gradient those of the whole.
 func TestWinogradInPartsHasTheSameBits(t *testing.T) {
+	eachSize(t, winogradInParts)
+}
+
+func winogradInParts(t *testing.T, size *winogradSize) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, images := drawWinograd(t)
 		if !s.isWinograd() || images == 0 {
@@ -120,14 +134,14 @@ func TestWinogradInPartsHasTheSameBits(t *testing.T) {
 		filter, x := noise[float32](1, s.OutChannels*s.patch()), noise[float32](2, images*s.InChannels*s.InHeight*s.InWidth)
 		dout := noise[float32](3, images*s.OutChannels*s.pixels())
 		same := func(x []float32) []float32 { return x }
-		whole := runWinograd(&s, images, 0, filter, x, dout, same)
+		whole := runWinograd(&s, size, images, 0, filter, x, dout, same)
 		in, out := len(x)/images, len(dout)/images
 		for i := range images {
-			alone := runWinograd(&s, 1, 0, filter, x[i*in:][:in], dout[i*out:][:out], same)
+			alone := runWinograd(&s, size, 1, 0, filter, x[i*in:][:in], dout[i*out:][:out], same)
 			sameBits(t, alone.out, whole.out[i*out:][:out])
 			sameBits(t, alone.dx, whole.dx[i*in:][:in])
 		}
-		w, parts := newWinograd(&s), noise[float32](4, len(filter))
+		w, parts := newWinograd(&s, size), noise[float32](4, len(filter))
 		at, memory := cutAt(t, s.InChannels, "channel"), noise[float32](5, w.SumWorkspace())
 		w.FilterGrad(at[1], at[2], images, parts, x, dout, memory)
 		w.FilterGrad(at[0], at[1], images, parts, x, dout, memory)
@@ -137,22 +151,32 @@ func TestWinogradInPartsHasTheSameBits(t *testing.T) {
 
 // Transforms have the bits of portable Go, and convolutions those of every vector instruction.
 func TestWinogradLevels(t *testing.T) {
-	lines := map[string]winogradLine{"input": winogradInput, "output": winogradOutput, "outputGrad": winogradOutputGrad, "filter": winogradFilter,
-		"filterGrad": winogradFilterGrad}
+	eachSize(t, winogradLevels)
+}
+
+func winogradLevels(t *testing.T, size *winogradSize) {
+	lines := map[string]winogradLine{"input": size.input, "output": size.output, "outputGrad": size.outputGrad, "filter": size.filter, "filterGrad": size.filterGrad}
 	for name, l := range lines {
 		for _, width := range []int{24, 32} { // an odd and an even number of vectors
 			t.Run(fmt.Sprint(name, width), func(t *testing.T) {
 				const tiles = 3
-				in := noise[float32](7, 4*4*tiles*width+100)
-				run := func(level simd.Level) []float32 {
-					defer simd.Use(level)()
-					out := make([]float32, 16*tiles*width)
-					transform(l, out, in, [3]int{l.rows * tiles * width, tiles * width, width}, [3]int{4*tiles*width + 5, tiles*width + 3, width}, tiles, width)
-					return out
-				}
-				want := run(simd.None)
-				for level := simd.AVX2; level <= simd.Available(); level++ {
-					sameBits(t, run(level), want)
+				in := noise[float32](7, 6*6*tiles*width+100)
+				forward := [3]int{6*tiles*width + 5, tiles*width + 3, width}
+				backward := [3]int{-forward[0], -forward[1], width}
+				for _, c := range []struct {
+					at   int
+					step [3]int
+				}{{0, forward}, {(l.columns - 1) * (forward[0] + forward[1]), backward}} {
+					run := func(level simd.Level) []float32 {
+						defer simd.Use(level)()
+						out := make([]float32, 36*tiles*width)
+						transform(l, out, in, c.at, [3]int{l.rows * tiles * width, tiles * width, width}, c.step, tiles, width)
+						return out
+					}
+					want := run(simd.None)
+					for level := simd.AVX2; level <= simd.Available(); level++ {
+						sameBits(t, run(level), want)
+					}
 				}
 			})
 		}
@@ -169,7 +193,7 @@ func TestWinogradLevels(t *testing.T) {
 		dout := noise[float32](3, images*s.OutChannels*s.pixels())
 		run := func(level simd.Level) winogradRun {
 			defer simd.Use(level)()
-			return runWinograd(&s, images, 0, filter, x, dout, func(x []float32) []float32 { return x })
+			return runWinograd(&s, size, images, 0, filter, x, dout, func(x []float32) []float32 { return x })
 		}
 		narrow, wide := run(simd.AVX2), run(simd.AVX512)
 		sameBits(t, narrow.out, wide.out)
@@ -180,6 +204,12 @@ func TestWinogradLevels(t *testing.T) {
 
 // The error of an output is at most a few times that of the direct way: the root of the mean square, and the largest, in units of the largest output.
 func TestWinogradError(t *testing.T) {
+	for name, c := range map[string]struct{ mean, largest float64 }{"2x2": {3, 4}, "4x4": {8, 12}} {
+		t.Run(name, func(t *testing.T) { winogradError(t, winogradSizes[name], c.mean, c.largest) })
+	}
+}
+
+func winogradError(t *testing.T, size *winogradSize, mostMean, mostLargest float64) {
 	if simd.Available() == simd.None {
 		t.Skip("needs vector instructions, with which both ways fuse the same sums")
 	}
@@ -189,7 +219,7 @@ func TestWinogradError(t *testing.T) {
 		dout := noise[float32](3, images*s.OutChannels*s.pixels())
 		var want winogradWanted
 		want.compute(&s, images, filter, x, dout)
-		short := runWinograd(&s, images, 0, filter, x, dout, func(x []float32) []float32 { return x })
+		short := runWinograd(&s, size, images, 0, filter, x, dout, func(x []float32) []float32 { return x })
 		direct := winogradRun{make([]float32, len(dout)), make([]float32, len(x)), make([]float32, len(filter))}
 		memory := make([]float32, Conv2DWorkspace(&s))
 		Conv2D(&s, images, direct.out, x, filter, nil, nil, memory)
@@ -203,7 +233,7 @@ func TestWinogradError(t *testing.T) {
 			mean, largest := errorsOf(r.short, r.want)
 			meanDirect, largestDirect := errorsOf(r.direct, r.want)
 			t.Logf("%d channels, %s: mean error %.2g (direct %.2g), largest %.2g (%.2g)", c.channels, r.what, mean, meanDirect, largest, largestDirect)
-			if mean > 4*meanDirect || largest > 6*largestDirect {
+			if mean > mostMean*meanDirect || largest > mostLargest*largestDirect {
 				t.Errorf("%d channels, %s: errors of %g and %g, direct %g and %g", c.channels, r.what, mean, largest, meanDirect, largestDirect)
 			}
 		}
@@ -232,31 +262,29 @@ func BenchmarkWinograd(b *testing.B) {
 		s, images := imageConvolution(c.channels, c.filters, c.extent), 32
 		x, out := noise[float32](1, images*c.channels*c.extent*c.extent), noise[float32](2, images*c.filters*c.extent*c.extent)
 		filter := noise[float32](3, c.channels*c.filters*9)
-		w := newWinograd(&s)
-		g := w.InputGrad()
-		memory := make([]float32, max(Conv2DWorkspace(&s), w.ConvolveWorkspace(), g.ConvolveWorkspace(), w.SumWorkspace(), w.FilterWorkspace(), g.FilterWorkspace()))
-		transformed := make([]float32, max(w.FilterLength(), g.FilterLength()))
-		block := wholeFilter(&s)
-		for _, f := range []struct {
-			name string
-			run  func()
-		}{
-			{"direct/forward", func() { Conv2D(&s, images, out, x, filter, nil, nil, memory) }},
-			{"winograd/forward", func() {
+		run := func(way, what string, f func()) {
+			b.Run(fmt.Sprintf("%dto%d,%dx%d/%s/%s", c.channels, c.filters, c.extent, c.extent, what, way), func(b *testing.B) {
+				benchmarkFlops[float32](b, 2*9*float64(images*c.channels*c.filters*c.extent*c.extent), f)
+			})
+		}
+		memory, block := make([]float32, Conv2DWorkspace(&s)), wholeFilter(&s)
+		run("direct", "forward", func() { Conv2D(&s, images, out, x, filter, nil, nil, memory) })
+		run("direct", "inputGrad", func() { Conv2DInputGrad(&s, images, x, filter, out, memory) })
+		run("direct", "filterGrad", func() { Conv2DFilterGrad(&s, block, images, filter, x, out, memory) })
+		for name, size := range winogradSizes {
+			w := newWinograd(&s, size)
+			g := w.InputGrad()
+			memory := make([]float32, max(w.ConvolveWorkspace(), g.ConvolveWorkspace(), w.SumWorkspace(), w.FilterWorkspace(), g.FilterWorkspace()))
+			transformed := make([]float32, max(w.FilterLength(), g.FilterLength()))
+			run(name, "forward", func() {
 				w.TransformFilter(transformed, filter, 0, c.channels, memory)
 				w.Convolve(images, out, x, transformed, nil, nil, memory)
-			}},
-			{"direct/inputGrad", func() { Conv2DInputGrad(&s, images, x, filter, out, memory) }},
-			{"winograd/inputGrad", func() {
+			})
+			run(name, "inputGrad", func() {
 				g.TransformFilter(transformed, filter, 0, c.filters, memory)
 				g.Convolve(images, x, out, transformed, nil, nil, memory)
-			}},
-			{"direct/filterGrad", func() { Conv2DFilterGrad(&s, block, images, filter, x, out, memory) }},
-			{"winograd/filterGrad", func() { w.FilterGrad(0, c.channels, images, filter, x, out, memory) }},
-		} {
-			b.Run(fmt.Sprintf("%dto%d,%dx%d/%s", c.channels, c.filters, c.extent, c.extent, f.name), func(b *testing.B) {
-				benchmarkFlops[float32](b, 2*9*float64(images*c.channels*c.filters*c.extent*c.extent), f.run)
 			})
+			run(name, "filterGrad", func() { w.FilterGrad(0, c.channels, images, filter, x, out, memory) })
 		}
 	}
 }

@@ -22,7 +22,7 @@ var (
 	avx512 = instructionSet{"AVX512", 12, []tileShape{{"Wide", 2, 64}, {"Narrow", 1, 64}, {"Short", 1, 32}}, true}
 )
 
-// Byte offsets of the fields of TileArguments in package simd.
+// Byte offsets of the fields of a Tile in package simd.
 const (
 	offsetA     = 0
 	offsetRowA  = 8
@@ -34,7 +34,9 @@ const (
 	offsetDepth = 56
 	offsetRows  = 64
 	offsetTail  = 72
-	offsetAlpha = 80 // beta follows
+	offsetNextA = 80
+	offsetCount = 88
+	offsetAlpha = 96 // beta follows
 )
 
 // General registers of a tile function.
@@ -54,7 +56,7 @@ var (
 func gemm(u *asmFile, set instructionSet) {
 	for _, e := range []element{float32s, float64s} {
 		for _, shape := range set.shapes {
-			tile{u, e, set, shape}.emit()
+			tile{asmFile: u, element: e, set: set, shape: shape}.emit()
 		}
 	}
 }

@@ -7,13 +7,14 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// A tile emits one function: C = alpha*A*B + beta*C for up to set.rows rows. Each element is one chain of fused
+// A tile emits one function: C = alpha*A*B + beta*C for strips of up to set.rows rows. Each element is one chain of fused
 // multiply-adds over ascending k that starts from zero, whatever the tile, so its bits do not tell where it was computed.
 type tile struct {
 	*asmFile
 	element
 	set   instructionSet
 	shape tileShape
+	next  string // label of what follows a strip
 }
 
 func (t tile) emit() {
@@ -21,13 +22,18 @@ func (t tile) emit() {
 		fmt.Sprintf("1 to %d rows by %d vectors of %d bytes.", t.set.rows, t.shape.vectors, t.shape.bytes))
 	t.Load(t.Param("args"), arguments)
 	t.loadMask()
-	for _, field := range []struct {
-		offset int
-		to     reg.Register
-	}{{offsetA, rowsOfA[0]}, {offsetRowA, rowA}, {offsetStepA, stepA}, {offsetB, vectorsB}, {offsetStepB, stepB},
-		{offsetC, tileC}, {offsetRowC, rowC}, {offsetDepth, depth}} {
-		t.MOVQ(at(arguments, field.offset), field.to)
-	}
+	load := func(offset int, to reg.Register) { t.MOVQ(at(arguments, offset), to) }
+	load(offsetRowA, rowA)
+	load(offsetStepA, stepA)
+	load(offsetStepB, stepB)
+	load(offsetC, tileC)
+	load(offsetRowC, rowC)
+	strip := t.label("strip")
+	t.next = t.label("next")
+	t.Label(strip)
+	load(offsetA, rowsOfA[0])
+	load(offsetB, vectorsB)
+	load(offsetDepth, depth)
 	for i := 1; 3*i < t.set.rows; i++ {
 		t.LEAQ(operand.Mem{Base: rowsOfA[i-1], Index: rowA, Scale: 2}, rowsOfA[i])
 		t.ADDQ(rowA, rowsOfA[i])
@@ -45,6 +51,16 @@ func (t tile) emit() {
 		t.product(rows)
 		t.store(rows)
 	}
+	t.Label(t.next)
+	done := t.label("done")
+	t.DECQ(at(arguments, offsetCount))
+	t.JZ(jump(done))
+	t.ADDQ(rowC, tileC)
+	load(offsetNextA, depth)
+	t.ADDQ(depth, at(arguments, offsetA))
+	t.JMP(jump(strip))
+	t.Label(done)
+	t.finish()
 }
 
 // product emits the loop over k.
@@ -113,7 +129,7 @@ func (t tile) storeMasked(rows int, masked bool) {
 		}
 		t.nextRow(r, rows)
 	}
-	t.finish()
+	t.JMP(jump(t.next))
 	t.Label(overwrite)
 	for r := range rows {
 		for v := range t.shape.vectors {
@@ -122,7 +138,7 @@ func (t tile) storeMasked(rows int, masked bool) {
 		}
 		t.nextRow(r, rows)
 	}
-	t.finish()
+	t.JMP(jump(t.next))
 }
 
 func (t tile) nextRow(r, rows int) {

@@ -12,30 +12,32 @@ TEXT ·gemmTileWideAVX2Float32(SB), NOSPLIT, $0-8
 	LEAQ    laneWindow<>+0(SB), DX
 	NEGQ    CX
 	VMOVUPS 32(DX)(CX*4), Y15
-	MOVQ    (AX), SI
 	MOVQ    8(AX), R10
 	MOVQ    16(AX), R11
-	MOVQ    24(AX), R12
 	MOVQ    32(AX), R13
 	MOVQ    40(AX), BX
 	MOVQ    48(AX), DX
-	MOVQ    56(AX), CX
-	LEAQ    (SI)(R10*2), DI
-	ADDQ    R10, DI
-	CMPQ    64(AX), $0x06
-	JEQ     rows1
-	CMPQ    64(AX), $0x05
-	JEQ     rows2
-	CMPQ    64(AX), $0x04
-	JEQ     rows3
-	CMPQ    64(AX), $0x03
-	JEQ     rows4
-	CMPQ    64(AX), $0x02
-	JEQ     rows5
-	VXORPS  Y0, Y0, Y0
-	VXORPS  Y1, Y1, Y1
 
-k6:
+strip1:
+	MOVQ   (AX), SI
+	MOVQ   24(AX), R12
+	MOVQ   56(AX), CX
+	LEAQ   (SI)(R10*2), DI
+	ADDQ   R10, DI
+	CMPQ   64(AX), $0x06
+	JEQ    rows3
+	CMPQ   64(AX), $0x05
+	JEQ    rows4
+	CMPQ   64(AX), $0x04
+	JEQ    rows5
+	CMPQ   64(AX), $0x03
+	JEQ    rows6
+	CMPQ   64(AX), $0x02
+	JEQ    rows7
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+
+k8:
 	VMOVUPS      (R12), Y12
 	VMASKMOVPS   32(R12), Y15, Y13
 	VBROADCASTSS (SI), Y14
@@ -44,14 +46,14 @@ k6:
 	ADDQ         R11, SI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k6
+	JNZ          k8
 	CMPQ         72(AX), $0x08
-	JNE          masked7
-	VBROADCASTSS 80(AX), Y12
-	MOVL         84(AX), CX
+	JNE          masked9
+	VBROADCASTSS 96(AX), Y12
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite8
-	VBROADCASTSS 84(AX), Y13
+	JZ           overwrite10
+	VBROADCASTSS 100(AX), Y13
 	VMOVUPS      (BX), Y14
 	VMULPS       Y14, Y13, Y14
 	VFMADD231PS  Y0, Y12, Y14
@@ -60,23 +62,21 @@ k6:
 	VMULPS       Y14, Y13, Y14
 	VFMADD231PS  Y1, Y12, Y14
 	VMOVUPS      Y14, 32(BX)
-	VZEROUPPER
-	RET
+	JMP          next2
 
-overwrite8:
+overwrite10:
 	VMULPS  Y0, Y12, Y0
 	VMOVUPS Y0, (BX)
 	VMULPS  Y1, Y12, Y1
 	VMOVUPS Y1, 32(BX)
-	VZEROUPPER
-	RET
+	JMP     next2
 
-masked7:
-	VBROADCASTSS 80(AX), Y12
-	MOVL         84(AX), CX
+masked9:
+	VBROADCASTSS 96(AX), Y12
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite9
-	VBROADCASTSS 84(AX), Y13
+	JZ           overwrite11
+	VBROADCASTSS 100(AX), Y13
 	VMOVUPS      (BX), Y14
 	VMULPS       Y14, Y13, Y14
 	VFMADD231PS  Y0, Y12, Y14
@@ -85,24 +85,22 @@ masked7:
 	VMULPS       Y14, Y13, Y14
 	VFMADD231PS  Y1, Y12, Y14
 	VMASKMOVPS   Y14, Y15, 32(BX)
-	VZEROUPPER
-	RET
+	JMP          next2
 
-overwrite9:
+overwrite11:
 	VMULPS     Y0, Y12, Y0
 	VMOVUPS    Y0, (BX)
 	VMULPS     Y1, Y12, Y1
 	VMASKMOVPS Y1, Y15, 32(BX)
-	VZEROUPPER
-	RET
+	JMP        next2
 
-rows5:
+rows7:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-k10:
+k12:
 	VMOVUPS      (R12), Y12
 	VMASKMOVPS   32(R12), Y15, Y13
 	VBROADCASTSS (SI), Y14
@@ -114,14 +112,14 @@ k10:
 	ADDQ         R11, SI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k10
+	JNZ          k12
 	CMPQ         72(AX), $0x08
-	JNE          masked11
-	VBROADCASTSS 80(AX), Y12
-	MOVL         84(AX), CX
+	JNE          masked13
+	VBROADCASTSS 96(AX), Y12
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite12
-	VBROADCASTSS 84(AX), Y13
+	JZ           overwrite14
+	VBROADCASTSS 100(AX), Y13
 	VMOVUPS      (BX), Y14
 	VMULPS       Y14, Y13, Y14
 	VFMADD231PS  Y0, Y12, Y14
@@ -139,10 +137,9 @@ k10:
 	VMULPS       Y14, Y13, Y14
 	VFMADD231PS  Y3, Y12, Y14
 	VMOVUPS      Y14, 32(BX)
-	VZEROUPPER
-	RET
+	JMP          next2
 
-overwrite12:
+overwrite14:
 	VMULPS  Y0, Y12, Y0
 	VMOVUPS Y0, (BX)
 	VMULPS  Y1, Y12, Y1
@@ -152,15 +149,14 @@ overwrite12:
 	VMOVUPS Y2, (BX)
 	VMULPS  Y3, Y12, Y3
 	VMOVUPS Y3, 32(BX)
-	VZEROUPPER
-	RET
+	JMP     next2
 
-masked11:
-	VBROADCASTSS 80(AX), Y12
-	MOVL         84(AX), CX
+masked13:
+	VBROADCASTSS 96(AX), Y12
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite13
-	VBROADCASTSS 84(AX), Y13
+	JZ           overwrite15
+	VBROADCASTSS 100(AX), Y13
 	VMOVUPS      (BX), Y14
 	VMULPS       Y14, Y13, Y14
 	VFMADD231PS  Y0, Y12, Y14
@@ -178,10 +174,9 @@ masked11:
 	VMULPS       Y14, Y13, Y14
 	VFMADD231PS  Y3, Y12, Y14
 	VMASKMOVPS   Y14, Y15, 32(BX)
-	VZEROUPPER
-	RET
+	JMP          next2
 
-overwrite13:
+overwrite15:
 	VMULPS     Y0, Y12, Y0
 	VMOVUPS    Y0, (BX)
 	VMULPS     Y1, Y12, Y1
@@ -191,10 +186,9 @@ overwrite13:
 	VMOVUPS    Y2, (BX)
 	VMULPS     Y3, Y12, Y3
 	VMASKMOVPS Y3, Y15, 32(BX)
-	VZEROUPPER
-	RET
+	JMP        next2
 
-rows4:
+rows6:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -202,7 +196,7 @@ rows4:
 	VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5
 
-k14:
+k16:
 	VMOVUPS      (R12), Y12
 	VMASKMOVPS   32(R12), Y15, Y13
 	VBROADCASTSS (SI), Y14
@@ -217,14 +211,14 @@ k14:
 	ADDQ         R11, SI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k14
+	JNZ          k16
 	CMPQ         72(AX), $0x08
-	JNE          masked15
-	VBROADCASTSS 80(AX), Y12
-	MOVL         84(AX), CX
+	JNE          masked17
+	VBROADCASTSS 96(AX), Y12
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite16
-	VBROADCASTSS 84(AX), Y13
+	JZ           overwrite18
+	VBROADCASTSS 100(AX), Y13
 	VMOVUPS      (BX), Y14
 	VMULPS       Y14, Y13, Y14
 	VFMADD231PS  Y0, Y12, Y14
@@ -251,10 +245,9 @@ k14:
 	VMULPS       Y14, Y13, Y14
 	VFMADD231PS  Y5, Y12, Y14
 	VMOVUPS      Y14, 32(BX)
-	VZEROUPPER
-	RET
+	JMP          next2
 
-overwrite16:
+overwrite18:
 	VMULPS  Y0, Y12, Y0
 	VMOVUPS Y0, (BX)
 	VMULPS  Y1, Y12, Y1
@@ -269,15 +262,14 @@ overwrite16:
 	VMOVUPS Y4, (BX)
 	VMULPS  Y5, Y12, Y5
 	VMOVUPS Y5, 32(BX)
-	VZEROUPPER
-	RET
+	JMP     next2
 
-masked15:
-	VBROADCASTSS 80(AX), Y12
-	MOVL         84(AX), CX
+masked17:
+	VBROADCASTSS 96(AX), Y12
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite17
-	VBROADCASTSS 84(AX), Y13
+	JZ           overwrite19
+	VBROADCASTSS 100(AX), Y13
 	VMOVUPS      (BX), Y14
 	VMULPS       Y14, Y13, Y14
 	VFMADD231PS  Y0, Y12, Y14
@@ -304,10 +296,9 @@ masked15:
 	VMULPS       Y14, Y13, Y14
 	VFMADD231PS  Y5, Y12, Y14
 	VMASKMOVPS   Y14, Y15, 32(BX)
-	VZEROUPPER
-	RET
+	JMP          next2
 
-overwrite17:
+overwrite19:
 	VMULPS     Y0, Y12, Y0
 	VMOVUPS    Y0, (BX)
 	VMULPS     Y1, Y12, Y1
@@ -322,10 +313,9 @@ overwrite17:
 	VMOVUPS    Y4, (BX)
 	VMULPS     Y5, Y12, Y5
 	VMASKMOVPS Y5, Y15, 32(BX)
-	VZEROUPPER
-	RET
+	JMP        next2
 
-rows3:
+rows5:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -335,7 +325,7 @@ rows3:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-k18:
+k20:
 	VMOVUPS      (R12), Y12
 	VMASKMOVPS   32(R12), Y15, Y13
 	VBROADCASTSS (SI), Y14
@@ -354,14 +344,14 @@ k18:
 	ADDQ         R11, DI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k18
+	JNZ          k20
 	CMPQ         72(AX), $0x08
-	JNE          masked19
-	VBROADCASTSS 80(AX), Y12
-	MOVL         84(AX), CX
+	JNE          masked21
+	VBROADCASTSS 96(AX), Y12
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite20
-	VBROADCASTSS 84(AX), Y13
+	JZ           overwrite22
+	VBROADCASTSS 100(AX), Y13
 	VMOVUPS      (BX), Y14
 	VMULPS       Y14, Y13, Y14
 	VFMADD231PS  Y0, Y12, Y14
@@ -397,10 +387,9 @@ k18:
 	VMULPS       Y14, Y13, Y14
 	VFMADD231PS  Y7, Y12, Y14
 	VMOVUPS      Y14, 32(BX)
-	VZEROUPPER
-	RET
+	JMP          next2
 
-overwrite20:
+overwrite22:
 	VMULPS  Y0, Y12, Y0
 	VMOVUPS Y0, (BX)
 	VMULPS  Y1, Y12, Y1
@@ -420,15 +409,14 @@ overwrite20:
 	VMOVUPS Y6, (BX)
 	VMULPS  Y7, Y12, Y7
 	VMOVUPS Y7, 32(BX)
-	VZEROUPPER
-	RET
+	JMP     next2
 
-masked19:
-	VBROADCASTSS 80(AX), Y12
-	MOVL         84(AX), CX
+masked21:
+	VBROADCASTSS 96(AX), Y12
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite21
-	VBROADCASTSS 84(AX), Y13
+	JZ           overwrite23
+	VBROADCASTSS 100(AX), Y13
 	VMOVUPS      (BX), Y14
 	VMULPS       Y14, Y13, Y14
 	VFMADD231PS  Y0, Y12, Y14
@@ -464,10 +452,9 @@ masked19:
 	VMULPS       Y14, Y13, Y14
 	VFMADD231PS  Y7, Y12, Y14
 	VMASKMOVPS   Y14, Y15, 32(BX)
-	VZEROUPPER
-	RET
+	JMP          next2
 
-overwrite21:
+overwrite23:
 	VMULPS     Y0, Y12, Y0
 	VMOVUPS    Y0, (BX)
 	VMULPS     Y1, Y12, Y1
@@ -487,10 +474,9 @@ overwrite21:
 	VMOVUPS    Y6, (BX)
 	VMULPS     Y7, Y12, Y7
 	VMASKMOVPS Y7, Y15, 32(BX)
-	VZEROUPPER
-	RET
+	JMP        next2
 
-rows2:
+rows4:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -502,7 +488,7 @@ rows2:
 	VXORPS Y8, Y8, Y8
 	VXORPS Y9, Y9, Y9
 
-k22:
+k24:
 	VMOVUPS      (R12), Y12
 	VMASKMOVPS   32(R12), Y15, Y13
 	VBROADCASTSS (SI), Y14
@@ -524,14 +510,14 @@ k22:
 	ADDQ         R11, DI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k22
+	JNZ          k24
 	CMPQ         72(AX), $0x08
-	JNE          masked23
-	VBROADCASTSS 80(AX), Y12
-	MOVL         84(AX), CX
+	JNE          masked25
+	VBROADCASTSS 96(AX), Y12
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite24
-	VBROADCASTSS 84(AX), Y13
+	JZ           overwrite26
+	VBROADCASTSS 100(AX), Y13
 	VMOVUPS      (BX), Y14
 	VMULPS       Y14, Y13, Y14
 	VFMADD231PS  Y0, Y12, Y14
@@ -576,10 +562,9 @@ k22:
 	VMULPS       Y14, Y13, Y14
 	VFMADD231PS  Y9, Y12, Y14
 	VMOVUPS      Y14, 32(BX)
-	VZEROUPPER
-	RET
+	JMP          next2
 
-overwrite24:
+overwrite26:
 	VMULPS  Y0, Y12, Y0
 	VMOVUPS Y0, (BX)
 	VMULPS  Y1, Y12, Y1
@@ -604,15 +589,14 @@ overwrite24:
 	VMOVUPS Y8, (BX)
 	VMULPS  Y9, Y12, Y9
 	VMOVUPS Y9, 32(BX)
-	VZEROUPPER
-	RET
+	JMP     next2
 
-masked23:
-	VBROADCASTSS 80(AX), Y12
-	MOVL         84(AX), CX
+masked25:
+	VBROADCASTSS 96(AX), Y12
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite25
-	VBROADCASTSS 84(AX), Y13
+	JZ           overwrite27
+	VBROADCASTSS 100(AX), Y13
 	VMOVUPS      (BX), Y14
 	VMULPS       Y14, Y13, Y14
 	VFMADD231PS  Y0, Y12, Y14
@@ -657,10 +641,9 @@ masked23:
 	VMULPS       Y14, Y13, Y14
 	VFMADD231PS  Y9, Y12, Y14
 	VMASKMOVPS   Y14, Y15, 32(BX)
-	VZEROUPPER
-	RET
+	JMP          next2
 
-overwrite25:
+overwrite27:
 	VMULPS     Y0, Y12, Y0
 	VMOVUPS    Y0, (BX)
 	VMULPS     Y1, Y12, Y1
@@ -685,10 +668,9 @@ overwrite25:
 	VMOVUPS    Y8, (BX)
 	VMULPS     Y9, Y12, Y9
 	VMASKMOVPS Y9, Y15, 32(BX)
-	VZEROUPPER
-	RET
+	JMP        next2
 
-rows1:
+rows3:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -702,7 +684,7 @@ rows1:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-k26:
+k28:
 	VMOVUPS      (R12), Y12
 	VMASKMOVPS   32(R12), Y15, Y13
 	VBROADCASTSS (SI), Y14
@@ -727,14 +709,14 @@ k26:
 	ADDQ         R11, DI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k26
+	JNZ          k28
 	CMPQ         72(AX), $0x08
-	JNE          masked27
-	VBROADCASTSS 80(AX), Y12
-	MOVL         84(AX), CX
+	JNE          masked29
+	VBROADCASTSS 96(AX), Y12
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite28
-	VBROADCASTSS 84(AX), Y13
+	JZ           overwrite30
+	VBROADCASTSS 100(AX), Y13
 	VMOVUPS      (BX), Y14
 	VMULPS       Y14, Y13, Y14
 	VFMADD231PS  Y0, Y12, Y14
@@ -788,10 +770,9 @@ k26:
 	VMULPS       Y14, Y13, Y14
 	VFMADD231PS  Y11, Y12, Y14
 	VMOVUPS      Y14, 32(BX)
-	VZEROUPPER
-	RET
+	JMP          next2
 
-overwrite28:
+overwrite30:
 	VMULPS  Y0, Y12, Y0
 	VMOVUPS Y0, (BX)
 	VMULPS  Y1, Y12, Y1
@@ -821,15 +802,14 @@ overwrite28:
 	VMOVUPS Y10, (BX)
 	VMULPS  Y11, Y12, Y11
 	VMOVUPS Y11, 32(BX)
-	VZEROUPPER
-	RET
+	JMP     next2
 
-masked27:
-	VBROADCASTSS 80(AX), Y12
-	MOVL         84(AX), CX
+masked29:
+	VBROADCASTSS 96(AX), Y12
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite29
-	VBROADCASTSS 84(AX), Y13
+	JZ           overwrite31
+	VBROADCASTSS 100(AX), Y13
 	VMOVUPS      (BX), Y14
 	VMULPS       Y14, Y13, Y14
 	VFMADD231PS  Y0, Y12, Y14
@@ -883,10 +863,9 @@ masked27:
 	VMULPS       Y14, Y13, Y14
 	VFMADD231PS  Y11, Y12, Y14
 	VMASKMOVPS   Y14, Y15, 32(BX)
-	VZEROUPPER
-	RET
+	JMP          next2
 
-overwrite29:
+overwrite31:
 	VMULPS     Y0, Y12, Y0
 	VMOVUPS    Y0, (BX)
 	VMULPS     Y1, Y12, Y1
@@ -916,6 +895,16 @@ overwrite29:
 	VMOVUPS    Y10, (BX)
 	VMULPS     Y11, Y12, Y11
 	VMASKMOVPS Y11, Y15, 32(BX)
+
+next2:
+	DECQ 88(AX)
+	JZ   done32
+	ADDQ DX, BX
+	MOVQ 80(AX), CX
+	ADDQ CX, (AX)
+	JMP  strip1
+
+done32:
 	VZEROUPPER
 	RET
 
@@ -945,80 +934,78 @@ TEXT ·gemmTileNarrowAVX2Float32(SB), NOSPLIT, $0-8
 	LEAQ    laneWindow<>+0(SB), DX
 	NEGQ    CX
 	VMOVUPS 32(DX)(CX*4), Y15
-	MOVQ    (AX), SI
 	MOVQ    8(AX), R10
 	MOVQ    16(AX), R11
-	MOVQ    24(AX), R12
 	MOVQ    32(AX), R13
 	MOVQ    40(AX), BX
 	MOVQ    48(AX), DX
-	MOVQ    56(AX), CX
-	LEAQ    (SI)(R10*2), DI
-	ADDQ    R10, DI
-	CMPQ    64(AX), $0x06
-	JEQ     rows30
-	CMPQ    64(AX), $0x05
-	JEQ     rows31
-	CMPQ    64(AX), $0x04
-	JEQ     rows32
-	CMPQ    64(AX), $0x03
-	JEQ     rows33
-	CMPQ    64(AX), $0x02
-	JEQ     rows34
-	VXORPS  Y0, Y0, Y0
 
-k35:
+strip33:
+	MOVQ   (AX), SI
+	MOVQ   24(AX), R12
+	MOVQ   56(AX), CX
+	LEAQ   (SI)(R10*2), DI
+	ADDQ   R10, DI
+	CMPQ   64(AX), $0x06
+	JEQ    rows35
+	CMPQ   64(AX), $0x05
+	JEQ    rows36
+	CMPQ   64(AX), $0x04
+	JEQ    rows37
+	CMPQ   64(AX), $0x03
+	JEQ    rows38
+	CMPQ   64(AX), $0x02
+	JEQ    rows39
+	VXORPS Y0, Y0, Y0
+
+k40:
 	VMASKMOVPS   (R12), Y15, Y6
 	VBROADCASTSS (SI), Y8
 	VFMADD231PS  Y6, Y8, Y0
 	ADDQ         R11, SI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k35
+	JNZ          k40
 	CMPQ         72(AX), $0x08
-	JNE          masked36
-	VBROADCASTSS 80(AX), Y6
-	MOVL         84(AX), CX
+	JNE          masked41
+	VBROADCASTSS 96(AX), Y6
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite37
-	VBROADCASTSS 84(AX), Y7
+	JZ           overwrite42
+	VBROADCASTSS 100(AX), Y7
 	VMOVUPS      (BX), Y8
 	VMULPS       Y8, Y7, Y8
 	VFMADD231PS  Y0, Y6, Y8
 	VMOVUPS      Y8, (BX)
-	VZEROUPPER
-	RET
+	JMP          next34
 
-overwrite37:
+overwrite42:
 	VMULPS  Y0, Y6, Y0
 	VMOVUPS Y0, (BX)
-	VZEROUPPER
-	RET
+	JMP     next34
 
-masked36:
-	VBROADCASTSS 80(AX), Y6
-	MOVL         84(AX), CX
+masked41:
+	VBROADCASTSS 96(AX), Y6
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite38
-	VBROADCASTSS 84(AX), Y7
+	JZ           overwrite43
+	VBROADCASTSS 100(AX), Y7
 	VMASKMOVPS   (BX), Y15, Y8
 	VMULPS       Y8, Y7, Y8
 	VFMADD231PS  Y0, Y6, Y8
 	VMASKMOVPS   Y8, Y15, (BX)
-	VZEROUPPER
-	RET
+	JMP          next34
 
-overwrite38:
+overwrite43:
 	VMULPS     Y0, Y6, Y0
 	VMASKMOVPS Y0, Y15, (BX)
-	VZEROUPPER
-	RET
+	JMP        next34
 
-rows34:
+rows39:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-k39:
+k44:
 	VMASKMOVPS   (R12), Y15, Y6
 	VBROADCASTSS (SI), Y8
 	VFMADD231PS  Y6, Y8, Y0
@@ -1027,14 +1014,14 @@ k39:
 	ADDQ         R11, SI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k39
+	JNZ          k44
 	CMPQ         72(AX), $0x08
-	JNE          masked40
-	VBROADCASTSS 80(AX), Y6
-	MOVL         84(AX), CX
+	JNE          masked45
+	VBROADCASTSS 96(AX), Y6
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite41
-	VBROADCASTSS 84(AX), Y7
+	JZ           overwrite46
+	VBROADCASTSS 100(AX), Y7
 	VMOVUPS      (BX), Y8
 	VMULPS       Y8, Y7, Y8
 	VFMADD231PS  Y0, Y6, Y8
@@ -1044,24 +1031,22 @@ k39:
 	VMULPS       Y8, Y7, Y8
 	VFMADD231PS  Y1, Y6, Y8
 	VMOVUPS      Y8, (BX)
-	VZEROUPPER
-	RET
+	JMP          next34
 
-overwrite41:
+overwrite46:
 	VMULPS  Y0, Y6, Y0
 	VMOVUPS Y0, (BX)
 	ADDQ    DX, BX
 	VMULPS  Y1, Y6, Y1
 	VMOVUPS Y1, (BX)
-	VZEROUPPER
-	RET
+	JMP     next34
 
-masked40:
-	VBROADCASTSS 80(AX), Y6
-	MOVL         84(AX), CX
+masked45:
+	VBROADCASTSS 96(AX), Y6
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite42
-	VBROADCASTSS 84(AX), Y7
+	JZ           overwrite47
+	VBROADCASTSS 100(AX), Y7
 	VMASKMOVPS   (BX), Y15, Y8
 	VMULPS       Y8, Y7, Y8
 	VFMADD231PS  Y0, Y6, Y8
@@ -1071,24 +1056,22 @@ masked40:
 	VMULPS       Y8, Y7, Y8
 	VFMADD231PS  Y1, Y6, Y8
 	VMASKMOVPS   Y8, Y15, (BX)
-	VZEROUPPER
-	RET
+	JMP          next34
 
-overwrite42:
+overwrite47:
 	VMULPS     Y0, Y6, Y0
 	VMASKMOVPS Y0, Y15, (BX)
 	ADDQ       DX, BX
 	VMULPS     Y1, Y6, Y1
 	VMASKMOVPS Y1, Y15, (BX)
-	VZEROUPPER
-	RET
+	JMP        next34
 
-rows33:
+rows38:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 
-k43:
+k48:
 	VMASKMOVPS   (R12), Y15, Y6
 	VBROADCASTSS (SI), Y8
 	VFMADD231PS  Y6, Y8, Y0
@@ -1099,14 +1082,14 @@ k43:
 	ADDQ         R11, SI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k43
+	JNZ          k48
 	CMPQ         72(AX), $0x08
-	JNE          masked44
-	VBROADCASTSS 80(AX), Y6
-	MOVL         84(AX), CX
+	JNE          masked49
+	VBROADCASTSS 96(AX), Y6
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite45
-	VBROADCASTSS 84(AX), Y7
+	JZ           overwrite50
+	VBROADCASTSS 100(AX), Y7
 	VMOVUPS      (BX), Y8
 	VMULPS       Y8, Y7, Y8
 	VFMADD231PS  Y0, Y6, Y8
@@ -1121,10 +1104,9 @@ k43:
 	VMULPS       Y8, Y7, Y8
 	VFMADD231PS  Y2, Y6, Y8
 	VMOVUPS      Y8, (BX)
-	VZEROUPPER
-	RET
+	JMP          next34
 
-overwrite45:
+overwrite50:
 	VMULPS  Y0, Y6, Y0
 	VMOVUPS Y0, (BX)
 	ADDQ    DX, BX
@@ -1133,15 +1115,14 @@ overwrite45:
 	ADDQ    DX, BX
 	VMULPS  Y2, Y6, Y2
 	VMOVUPS Y2, (BX)
-	VZEROUPPER
-	RET
+	JMP     next34
 
-masked44:
-	VBROADCASTSS 80(AX), Y6
-	MOVL         84(AX), CX
+masked49:
+	VBROADCASTSS 96(AX), Y6
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite46
-	VBROADCASTSS 84(AX), Y7
+	JZ           overwrite51
+	VBROADCASTSS 100(AX), Y7
 	VMASKMOVPS   (BX), Y15, Y8
 	VMULPS       Y8, Y7, Y8
 	VFMADD231PS  Y0, Y6, Y8
@@ -1156,10 +1137,9 @@ masked44:
 	VMULPS       Y8, Y7, Y8
 	VFMADD231PS  Y2, Y6, Y8
 	VMASKMOVPS   Y8, Y15, (BX)
-	VZEROUPPER
-	RET
+	JMP          next34
 
-overwrite46:
+overwrite51:
 	VMULPS     Y0, Y6, Y0
 	VMASKMOVPS Y0, Y15, (BX)
 	ADDQ       DX, BX
@@ -1168,16 +1148,15 @@ overwrite46:
 	ADDQ       DX, BX
 	VMULPS     Y2, Y6, Y2
 	VMASKMOVPS Y2, Y15, (BX)
-	VZEROUPPER
-	RET
+	JMP        next34
 
-rows32:
+rows37:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-k47:
+k52:
 	VMASKMOVPS   (R12), Y15, Y6
 	VBROADCASTSS (SI), Y8
 	VFMADD231PS  Y6, Y8, Y0
@@ -1191,14 +1170,14 @@ k47:
 	ADDQ         R11, DI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k47
+	JNZ          k52
 	CMPQ         72(AX), $0x08
-	JNE          masked48
-	VBROADCASTSS 80(AX), Y6
-	MOVL         84(AX), CX
+	JNE          masked53
+	VBROADCASTSS 96(AX), Y6
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite49
-	VBROADCASTSS 84(AX), Y7
+	JZ           overwrite54
+	VBROADCASTSS 100(AX), Y7
 	VMOVUPS      (BX), Y8
 	VMULPS       Y8, Y7, Y8
 	VFMADD231PS  Y0, Y6, Y8
@@ -1218,10 +1197,9 @@ k47:
 	VMULPS       Y8, Y7, Y8
 	VFMADD231PS  Y3, Y6, Y8
 	VMOVUPS      Y8, (BX)
-	VZEROUPPER
-	RET
+	JMP          next34
 
-overwrite49:
+overwrite54:
 	VMULPS  Y0, Y6, Y0
 	VMOVUPS Y0, (BX)
 	ADDQ    DX, BX
@@ -1233,15 +1211,14 @@ overwrite49:
 	ADDQ    DX, BX
 	VMULPS  Y3, Y6, Y3
 	VMOVUPS Y3, (BX)
-	VZEROUPPER
-	RET
+	JMP     next34
 
-masked48:
-	VBROADCASTSS 80(AX), Y6
-	MOVL         84(AX), CX
+masked53:
+	VBROADCASTSS 96(AX), Y6
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite50
-	VBROADCASTSS 84(AX), Y7
+	JZ           overwrite55
+	VBROADCASTSS 100(AX), Y7
 	VMASKMOVPS   (BX), Y15, Y8
 	VMULPS       Y8, Y7, Y8
 	VFMADD231PS  Y0, Y6, Y8
@@ -1261,10 +1238,9 @@ masked48:
 	VMULPS       Y8, Y7, Y8
 	VFMADD231PS  Y3, Y6, Y8
 	VMASKMOVPS   Y8, Y15, (BX)
-	VZEROUPPER
-	RET
+	JMP          next34
 
-overwrite50:
+overwrite55:
 	VMULPS     Y0, Y6, Y0
 	VMASKMOVPS Y0, Y15, (BX)
 	ADDQ       DX, BX
@@ -1276,17 +1252,16 @@ overwrite50:
 	ADDQ       DX, BX
 	VMULPS     Y3, Y6, Y3
 	VMASKMOVPS Y3, Y15, (BX)
-	VZEROUPPER
-	RET
+	JMP        next34
 
-rows31:
+rows36:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 	VXORPS Y4, Y4, Y4
 
-k51:
+k56:
 	VMASKMOVPS   (R12), Y15, Y6
 	VBROADCASTSS (SI), Y8
 	VFMADD231PS  Y6, Y8, Y0
@@ -1302,14 +1277,14 @@ k51:
 	ADDQ         R11, DI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k51
+	JNZ          k56
 	CMPQ         72(AX), $0x08
-	JNE          masked52
-	VBROADCASTSS 80(AX), Y6
-	MOVL         84(AX), CX
+	JNE          masked57
+	VBROADCASTSS 96(AX), Y6
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite53
-	VBROADCASTSS 84(AX), Y7
+	JZ           overwrite58
+	VBROADCASTSS 100(AX), Y7
 	VMOVUPS      (BX), Y8
 	VMULPS       Y8, Y7, Y8
 	VFMADD231PS  Y0, Y6, Y8
@@ -1334,10 +1309,9 @@ k51:
 	VMULPS       Y8, Y7, Y8
 	VFMADD231PS  Y4, Y6, Y8
 	VMOVUPS      Y8, (BX)
-	VZEROUPPER
-	RET
+	JMP          next34
 
-overwrite53:
+overwrite58:
 	VMULPS  Y0, Y6, Y0
 	VMOVUPS Y0, (BX)
 	ADDQ    DX, BX
@@ -1352,15 +1326,14 @@ overwrite53:
 	ADDQ    DX, BX
 	VMULPS  Y4, Y6, Y4
 	VMOVUPS Y4, (BX)
-	VZEROUPPER
-	RET
+	JMP     next34
 
-masked52:
-	VBROADCASTSS 80(AX), Y6
-	MOVL         84(AX), CX
+masked57:
+	VBROADCASTSS 96(AX), Y6
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite54
-	VBROADCASTSS 84(AX), Y7
+	JZ           overwrite59
+	VBROADCASTSS 100(AX), Y7
 	VMASKMOVPS   (BX), Y15, Y8
 	VMULPS       Y8, Y7, Y8
 	VFMADD231PS  Y0, Y6, Y8
@@ -1385,10 +1358,9 @@ masked52:
 	VMULPS       Y8, Y7, Y8
 	VFMADD231PS  Y4, Y6, Y8
 	VMASKMOVPS   Y8, Y15, (BX)
-	VZEROUPPER
-	RET
+	JMP          next34
 
-overwrite54:
+overwrite59:
 	VMULPS     Y0, Y6, Y0
 	VMASKMOVPS Y0, Y15, (BX)
 	ADDQ       DX, BX
@@ -1403,10 +1375,9 @@ overwrite54:
 	ADDQ       DX, BX
 	VMULPS     Y4, Y6, Y4
 	VMASKMOVPS Y4, Y15, (BX)
-	VZEROUPPER
-	RET
+	JMP        next34
 
-rows30:
+rows35:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -1414,7 +1385,7 @@ rows30:
 	VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5
 
-k55:
+k60:
 	VMASKMOVPS   (R12), Y15, Y6
 	VBROADCASTSS (SI), Y8
 	VFMADD231PS  Y6, Y8, Y0
@@ -1432,14 +1403,14 @@ k55:
 	ADDQ         R11, DI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k55
+	JNZ          k60
 	CMPQ         72(AX), $0x08
-	JNE          masked56
-	VBROADCASTSS 80(AX), Y6
-	MOVL         84(AX), CX
+	JNE          masked61
+	VBROADCASTSS 96(AX), Y6
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite57
-	VBROADCASTSS 84(AX), Y7
+	JZ           overwrite62
+	VBROADCASTSS 100(AX), Y7
 	VMOVUPS      (BX), Y8
 	VMULPS       Y8, Y7, Y8
 	VFMADD231PS  Y0, Y6, Y8
@@ -1469,10 +1440,9 @@ k55:
 	VMULPS       Y8, Y7, Y8
 	VFMADD231PS  Y5, Y6, Y8
 	VMOVUPS      Y8, (BX)
-	VZEROUPPER
-	RET
+	JMP          next34
 
-overwrite57:
+overwrite62:
 	VMULPS  Y0, Y6, Y0
 	VMOVUPS Y0, (BX)
 	ADDQ    DX, BX
@@ -1490,15 +1460,14 @@ overwrite57:
 	ADDQ    DX, BX
 	VMULPS  Y5, Y6, Y5
 	VMOVUPS Y5, (BX)
-	VZEROUPPER
-	RET
+	JMP     next34
 
-masked56:
-	VBROADCASTSS 80(AX), Y6
-	MOVL         84(AX), CX
+masked61:
+	VBROADCASTSS 96(AX), Y6
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite58
-	VBROADCASTSS 84(AX), Y7
+	JZ           overwrite63
+	VBROADCASTSS 100(AX), Y7
 	VMASKMOVPS   (BX), Y15, Y8
 	VMULPS       Y8, Y7, Y8
 	VFMADD231PS  Y0, Y6, Y8
@@ -1528,10 +1497,9 @@ masked56:
 	VMULPS       Y8, Y7, Y8
 	VFMADD231PS  Y5, Y6, Y8
 	VMASKMOVPS   Y8, Y15, (BX)
-	VZEROUPPER
-	RET
+	JMP          next34
 
-overwrite58:
+overwrite63:
 	VMULPS     Y0, Y6, Y0
 	VMASKMOVPS Y0, Y15, (BX)
 	ADDQ       DX, BX
@@ -1549,6 +1517,16 @@ overwrite58:
 	ADDQ       DX, BX
 	VMULPS     Y5, Y6, Y5
 	VMASKMOVPS Y5, Y15, (BX)
+
+next34:
+	DECQ 88(AX)
+	JZ   done64
+	ADDQ DX, BX
+	MOVQ 80(AX), CX
+	ADDQ CX, (AX)
+	JMP  strip33
+
+done64:
 	VZEROUPPER
 	RET
 
@@ -1561,30 +1539,32 @@ TEXT ·gemmTileWideAVX2Float64(SB), NOSPLIT, $0-8
 	ADDQ    CX, CX
 	NEGQ    CX
 	VMOVUPS 32(DX)(CX*4), Y15
-	MOVQ    (AX), SI
 	MOVQ    8(AX), R10
 	MOVQ    16(AX), R11
-	MOVQ    24(AX), R12
 	MOVQ    32(AX), R13
 	MOVQ    40(AX), BX
 	MOVQ    48(AX), DX
-	MOVQ    56(AX), CX
-	LEAQ    (SI)(R10*2), DI
-	ADDQ    R10, DI
-	CMPQ    64(AX), $0x06
-	JEQ     rows59
-	CMPQ    64(AX), $0x05
-	JEQ     rows60
-	CMPQ    64(AX), $0x04
-	JEQ     rows61
-	CMPQ    64(AX), $0x03
-	JEQ     rows62
-	CMPQ    64(AX), $0x02
-	JEQ     rows63
-	VXORPS  Y0, Y0, Y0
-	VXORPS  Y1, Y1, Y1
 
-k64:
+strip65:
+	MOVQ   (AX), SI
+	MOVQ   24(AX), R12
+	MOVQ   56(AX), CX
+	LEAQ   (SI)(R10*2), DI
+	ADDQ   R10, DI
+	CMPQ   64(AX), $0x06
+	JEQ    rows67
+	CMPQ   64(AX), $0x05
+	JEQ    rows68
+	CMPQ   64(AX), $0x04
+	JEQ    rows69
+	CMPQ   64(AX), $0x03
+	JEQ    rows70
+	CMPQ   64(AX), $0x02
+	JEQ    rows71
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+
+k72:
 	VMOVUPD      (R12), Y12
 	VMASKMOVPD   32(R12), Y15, Y13
 	VBROADCASTSD (SI), Y14
@@ -1593,14 +1573,14 @@ k64:
 	ADDQ         R11, SI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k64
+	JNZ          k72
 	CMPQ         72(AX), $0x04
-	JNE          masked65
-	VBROADCASTSD 80(AX), Y12
-	MOVQ         88(AX), CX
+	JNE          masked73
+	VBROADCASTSD 96(AX), Y12
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite66
-	VBROADCASTSD 88(AX), Y13
+	JZ           overwrite74
+	VBROADCASTSD 104(AX), Y13
 	VMOVUPD      (BX), Y14
 	VMULPD       Y14, Y13, Y14
 	VFMADD231PD  Y0, Y12, Y14
@@ -1609,23 +1589,21 @@ k64:
 	VMULPD       Y14, Y13, Y14
 	VFMADD231PD  Y1, Y12, Y14
 	VMOVUPD      Y14, 32(BX)
-	VZEROUPPER
-	RET
+	JMP          next66
 
-overwrite66:
+overwrite74:
 	VMULPD  Y0, Y12, Y0
 	VMOVUPD Y0, (BX)
 	VMULPD  Y1, Y12, Y1
 	VMOVUPD Y1, 32(BX)
-	VZEROUPPER
-	RET
+	JMP     next66
 
-masked65:
-	VBROADCASTSD 80(AX), Y12
-	MOVQ         88(AX), CX
+masked73:
+	VBROADCASTSD 96(AX), Y12
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite67
-	VBROADCASTSD 88(AX), Y13
+	JZ           overwrite75
+	VBROADCASTSD 104(AX), Y13
 	VMOVUPD      (BX), Y14
 	VMULPD       Y14, Y13, Y14
 	VFMADD231PD  Y0, Y12, Y14
@@ -1634,24 +1612,22 @@ masked65:
 	VMULPD       Y14, Y13, Y14
 	VFMADD231PD  Y1, Y12, Y14
 	VMASKMOVPD   Y14, Y15, 32(BX)
-	VZEROUPPER
-	RET
+	JMP          next66
 
-overwrite67:
+overwrite75:
 	VMULPD     Y0, Y12, Y0
 	VMOVUPD    Y0, (BX)
 	VMULPD     Y1, Y12, Y1
 	VMASKMOVPD Y1, Y15, 32(BX)
-	VZEROUPPER
-	RET
+	JMP        next66
 
-rows63:
+rows71:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-k68:
+k76:
 	VMOVUPD      (R12), Y12
 	VMASKMOVPD   32(R12), Y15, Y13
 	VBROADCASTSD (SI), Y14
@@ -1663,14 +1639,14 @@ k68:
 	ADDQ         R11, SI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k68
+	JNZ          k76
 	CMPQ         72(AX), $0x04
-	JNE          masked69
-	VBROADCASTSD 80(AX), Y12
-	MOVQ         88(AX), CX
+	JNE          masked77
+	VBROADCASTSD 96(AX), Y12
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite70
-	VBROADCASTSD 88(AX), Y13
+	JZ           overwrite78
+	VBROADCASTSD 104(AX), Y13
 	VMOVUPD      (BX), Y14
 	VMULPD       Y14, Y13, Y14
 	VFMADD231PD  Y0, Y12, Y14
@@ -1688,10 +1664,9 @@ k68:
 	VMULPD       Y14, Y13, Y14
 	VFMADD231PD  Y3, Y12, Y14
 	VMOVUPD      Y14, 32(BX)
-	VZEROUPPER
-	RET
+	JMP          next66
 
-overwrite70:
+overwrite78:
 	VMULPD  Y0, Y12, Y0
 	VMOVUPD Y0, (BX)
 	VMULPD  Y1, Y12, Y1
@@ -1701,15 +1676,14 @@ overwrite70:
 	VMOVUPD Y2, (BX)
 	VMULPD  Y3, Y12, Y3
 	VMOVUPD Y3, 32(BX)
-	VZEROUPPER
-	RET
+	JMP     next66
 
-masked69:
-	VBROADCASTSD 80(AX), Y12
-	MOVQ         88(AX), CX
+masked77:
+	VBROADCASTSD 96(AX), Y12
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite71
-	VBROADCASTSD 88(AX), Y13
+	JZ           overwrite79
+	VBROADCASTSD 104(AX), Y13
 	VMOVUPD      (BX), Y14
 	VMULPD       Y14, Y13, Y14
 	VFMADD231PD  Y0, Y12, Y14
@@ -1727,10 +1701,9 @@ masked69:
 	VMULPD       Y14, Y13, Y14
 	VFMADD231PD  Y3, Y12, Y14
 	VMASKMOVPD   Y14, Y15, 32(BX)
-	VZEROUPPER
-	RET
+	JMP          next66
 
-overwrite71:
+overwrite79:
 	VMULPD     Y0, Y12, Y0
 	VMOVUPD    Y0, (BX)
 	VMULPD     Y1, Y12, Y1
@@ -1740,10 +1713,9 @@ overwrite71:
 	VMOVUPD    Y2, (BX)
 	VMULPD     Y3, Y12, Y3
 	VMASKMOVPD Y3, Y15, 32(BX)
-	VZEROUPPER
-	RET
+	JMP        next66
 
-rows62:
+rows70:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -1751,7 +1723,7 @@ rows62:
 	VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5
 
-k72:
+k80:
 	VMOVUPD      (R12), Y12
 	VMASKMOVPD   32(R12), Y15, Y13
 	VBROADCASTSD (SI), Y14
@@ -1766,14 +1738,14 @@ k72:
 	ADDQ         R11, SI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k72
+	JNZ          k80
 	CMPQ         72(AX), $0x04
-	JNE          masked73
-	VBROADCASTSD 80(AX), Y12
-	MOVQ         88(AX), CX
+	JNE          masked81
+	VBROADCASTSD 96(AX), Y12
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite74
-	VBROADCASTSD 88(AX), Y13
+	JZ           overwrite82
+	VBROADCASTSD 104(AX), Y13
 	VMOVUPD      (BX), Y14
 	VMULPD       Y14, Y13, Y14
 	VFMADD231PD  Y0, Y12, Y14
@@ -1800,10 +1772,9 @@ k72:
 	VMULPD       Y14, Y13, Y14
 	VFMADD231PD  Y5, Y12, Y14
 	VMOVUPD      Y14, 32(BX)
-	VZEROUPPER
-	RET
+	JMP          next66
 
-overwrite74:
+overwrite82:
 	VMULPD  Y0, Y12, Y0
 	VMOVUPD Y0, (BX)
 	VMULPD  Y1, Y12, Y1
@@ -1818,15 +1789,14 @@ overwrite74:
 	VMOVUPD Y4, (BX)
 	VMULPD  Y5, Y12, Y5
 	VMOVUPD Y5, 32(BX)
-	VZEROUPPER
-	RET
+	JMP     next66
 
-masked73:
-	VBROADCASTSD 80(AX), Y12
-	MOVQ         88(AX), CX
+masked81:
+	VBROADCASTSD 96(AX), Y12
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite75
-	VBROADCASTSD 88(AX), Y13
+	JZ           overwrite83
+	VBROADCASTSD 104(AX), Y13
 	VMOVUPD      (BX), Y14
 	VMULPD       Y14, Y13, Y14
 	VFMADD231PD  Y0, Y12, Y14
@@ -1853,10 +1823,9 @@ masked73:
 	VMULPD       Y14, Y13, Y14
 	VFMADD231PD  Y5, Y12, Y14
 	VMASKMOVPD   Y14, Y15, 32(BX)
-	VZEROUPPER
-	RET
+	JMP          next66
 
-overwrite75:
+overwrite83:
 	VMULPD     Y0, Y12, Y0
 	VMOVUPD    Y0, (BX)
 	VMULPD     Y1, Y12, Y1
@@ -1871,10 +1840,9 @@ overwrite75:
 	VMOVUPD    Y4, (BX)
 	VMULPD     Y5, Y12, Y5
 	VMASKMOVPD Y5, Y15, 32(BX)
-	VZEROUPPER
-	RET
+	JMP        next66
 
-rows61:
+rows69:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -1884,7 +1852,7 @@ rows61:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-k76:
+k84:
 	VMOVUPD      (R12), Y12
 	VMASKMOVPD   32(R12), Y15, Y13
 	VBROADCASTSD (SI), Y14
@@ -1903,14 +1871,14 @@ k76:
 	ADDQ         R11, DI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k76
+	JNZ          k84
 	CMPQ         72(AX), $0x04
-	JNE          masked77
-	VBROADCASTSD 80(AX), Y12
-	MOVQ         88(AX), CX
+	JNE          masked85
+	VBROADCASTSD 96(AX), Y12
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite78
-	VBROADCASTSD 88(AX), Y13
+	JZ           overwrite86
+	VBROADCASTSD 104(AX), Y13
 	VMOVUPD      (BX), Y14
 	VMULPD       Y14, Y13, Y14
 	VFMADD231PD  Y0, Y12, Y14
@@ -1946,10 +1914,9 @@ k76:
 	VMULPD       Y14, Y13, Y14
 	VFMADD231PD  Y7, Y12, Y14
 	VMOVUPD      Y14, 32(BX)
-	VZEROUPPER
-	RET
+	JMP          next66
 
-overwrite78:
+overwrite86:
 	VMULPD  Y0, Y12, Y0
 	VMOVUPD Y0, (BX)
 	VMULPD  Y1, Y12, Y1
@@ -1969,15 +1936,14 @@ overwrite78:
 	VMOVUPD Y6, (BX)
 	VMULPD  Y7, Y12, Y7
 	VMOVUPD Y7, 32(BX)
-	VZEROUPPER
-	RET
+	JMP     next66
 
-masked77:
-	VBROADCASTSD 80(AX), Y12
-	MOVQ         88(AX), CX
+masked85:
+	VBROADCASTSD 96(AX), Y12
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite79
-	VBROADCASTSD 88(AX), Y13
+	JZ           overwrite87
+	VBROADCASTSD 104(AX), Y13
 	VMOVUPD      (BX), Y14
 	VMULPD       Y14, Y13, Y14
 	VFMADD231PD  Y0, Y12, Y14
@@ -2013,10 +1979,9 @@ masked77:
 	VMULPD       Y14, Y13, Y14
 	VFMADD231PD  Y7, Y12, Y14
 	VMASKMOVPD   Y14, Y15, 32(BX)
-	VZEROUPPER
-	RET
+	JMP          next66
 
-overwrite79:
+overwrite87:
 	VMULPD     Y0, Y12, Y0
 	VMOVUPD    Y0, (BX)
 	VMULPD     Y1, Y12, Y1
@@ -2036,10 +2001,9 @@ overwrite79:
 	VMOVUPD    Y6, (BX)
 	VMULPD     Y7, Y12, Y7
 	VMASKMOVPD Y7, Y15, 32(BX)
-	VZEROUPPER
-	RET
+	JMP        next66
 
-rows60:
+rows68:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -2051,7 +2015,7 @@ rows60:
 	VXORPS Y8, Y8, Y8
 	VXORPS Y9, Y9, Y9
 
-k80:
+k88:
 	VMOVUPD      (R12), Y12
 	VMASKMOVPD   32(R12), Y15, Y13
 	VBROADCASTSD (SI), Y14
@@ -2073,14 +2037,14 @@ k80:
 	ADDQ         R11, DI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k80
+	JNZ          k88
 	CMPQ         72(AX), $0x04
-	JNE          masked81
-	VBROADCASTSD 80(AX), Y12
-	MOVQ         88(AX), CX
+	JNE          masked89
+	VBROADCASTSD 96(AX), Y12
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite82
-	VBROADCASTSD 88(AX), Y13
+	JZ           overwrite90
+	VBROADCASTSD 104(AX), Y13
 	VMOVUPD      (BX), Y14
 	VMULPD       Y14, Y13, Y14
 	VFMADD231PD  Y0, Y12, Y14
@@ -2125,10 +2089,9 @@ k80:
 	VMULPD       Y14, Y13, Y14
 	VFMADD231PD  Y9, Y12, Y14
 	VMOVUPD      Y14, 32(BX)
-	VZEROUPPER
-	RET
+	JMP          next66
 
-overwrite82:
+overwrite90:
 	VMULPD  Y0, Y12, Y0
 	VMOVUPD Y0, (BX)
 	VMULPD  Y1, Y12, Y1
@@ -2153,15 +2116,14 @@ overwrite82:
 	VMOVUPD Y8, (BX)
 	VMULPD  Y9, Y12, Y9
 	VMOVUPD Y9, 32(BX)
-	VZEROUPPER
-	RET
+	JMP     next66
 
-masked81:
-	VBROADCASTSD 80(AX), Y12
-	MOVQ         88(AX), CX
+masked89:
+	VBROADCASTSD 96(AX), Y12
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite83
-	VBROADCASTSD 88(AX), Y13
+	JZ           overwrite91
+	VBROADCASTSD 104(AX), Y13
 	VMOVUPD      (BX), Y14
 	VMULPD       Y14, Y13, Y14
 	VFMADD231PD  Y0, Y12, Y14
@@ -2206,10 +2168,9 @@ masked81:
 	VMULPD       Y14, Y13, Y14
 	VFMADD231PD  Y9, Y12, Y14
 	VMASKMOVPD   Y14, Y15, 32(BX)
-	VZEROUPPER
-	RET
+	JMP          next66
 
-overwrite83:
+overwrite91:
 	VMULPD     Y0, Y12, Y0
 	VMOVUPD    Y0, (BX)
 	VMULPD     Y1, Y12, Y1
@@ -2234,10 +2195,9 @@ overwrite83:
 	VMOVUPD    Y8, (BX)
 	VMULPD     Y9, Y12, Y9
 	VMASKMOVPD Y9, Y15, 32(BX)
-	VZEROUPPER
-	RET
+	JMP        next66
 
-rows59:
+rows67:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -2251,7 +2211,7 @@ rows59:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-k84:
+k92:
 	VMOVUPD      (R12), Y12
 	VMASKMOVPD   32(R12), Y15, Y13
 	VBROADCASTSD (SI), Y14
@@ -2276,14 +2236,14 @@ k84:
 	ADDQ         R11, DI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k84
+	JNZ          k92
 	CMPQ         72(AX), $0x04
-	JNE          masked85
-	VBROADCASTSD 80(AX), Y12
-	MOVQ         88(AX), CX
+	JNE          masked93
+	VBROADCASTSD 96(AX), Y12
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite86
-	VBROADCASTSD 88(AX), Y13
+	JZ           overwrite94
+	VBROADCASTSD 104(AX), Y13
 	VMOVUPD      (BX), Y14
 	VMULPD       Y14, Y13, Y14
 	VFMADD231PD  Y0, Y12, Y14
@@ -2337,10 +2297,9 @@ k84:
 	VMULPD       Y14, Y13, Y14
 	VFMADD231PD  Y11, Y12, Y14
 	VMOVUPD      Y14, 32(BX)
-	VZEROUPPER
-	RET
+	JMP          next66
 
-overwrite86:
+overwrite94:
 	VMULPD  Y0, Y12, Y0
 	VMOVUPD Y0, (BX)
 	VMULPD  Y1, Y12, Y1
@@ -2370,15 +2329,14 @@ overwrite86:
 	VMOVUPD Y10, (BX)
 	VMULPD  Y11, Y12, Y11
 	VMOVUPD Y11, 32(BX)
-	VZEROUPPER
-	RET
+	JMP     next66
 
-masked85:
-	VBROADCASTSD 80(AX), Y12
-	MOVQ         88(AX), CX
+masked93:
+	VBROADCASTSD 96(AX), Y12
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite87
-	VBROADCASTSD 88(AX), Y13
+	JZ           overwrite95
+	VBROADCASTSD 104(AX), Y13
 	VMOVUPD      (BX), Y14
 	VMULPD       Y14, Y13, Y14
 	VFMADD231PD  Y0, Y12, Y14
@@ -2432,10 +2390,9 @@ masked85:
 	VMULPD       Y14, Y13, Y14
 	VFMADD231PD  Y11, Y12, Y14
 	VMASKMOVPD   Y14, Y15, 32(BX)
-	VZEROUPPER
-	RET
+	JMP          next66
 
-overwrite87:
+overwrite95:
 	VMULPD     Y0, Y12, Y0
 	VMOVUPD    Y0, (BX)
 	VMULPD     Y1, Y12, Y1
@@ -2465,6 +2422,16 @@ overwrite87:
 	VMOVUPD    Y10, (BX)
 	VMULPD     Y11, Y12, Y11
 	VMASKMOVPD Y11, Y15, 32(BX)
+
+next66:
+	DECQ 88(AX)
+	JZ   done96
+	ADDQ DX, BX
+	MOVQ 80(AX), CX
+	ADDQ CX, (AX)
+	JMP  strip65
+
+done96:
 	VZEROUPPER
 	RET
 
@@ -2477,80 +2444,78 @@ TEXT ·gemmTileNarrowAVX2Float64(SB), NOSPLIT, $0-8
 	ADDQ    CX, CX
 	NEGQ    CX
 	VMOVUPS 32(DX)(CX*4), Y15
-	MOVQ    (AX), SI
 	MOVQ    8(AX), R10
 	MOVQ    16(AX), R11
-	MOVQ    24(AX), R12
 	MOVQ    32(AX), R13
 	MOVQ    40(AX), BX
 	MOVQ    48(AX), DX
-	MOVQ    56(AX), CX
-	LEAQ    (SI)(R10*2), DI
-	ADDQ    R10, DI
-	CMPQ    64(AX), $0x06
-	JEQ     rows88
-	CMPQ    64(AX), $0x05
-	JEQ     rows89
-	CMPQ    64(AX), $0x04
-	JEQ     rows90
-	CMPQ    64(AX), $0x03
-	JEQ     rows91
-	CMPQ    64(AX), $0x02
-	JEQ     rows92
-	VXORPS  Y0, Y0, Y0
 
-k93:
+strip97:
+	MOVQ   (AX), SI
+	MOVQ   24(AX), R12
+	MOVQ   56(AX), CX
+	LEAQ   (SI)(R10*2), DI
+	ADDQ   R10, DI
+	CMPQ   64(AX), $0x06
+	JEQ    rows99
+	CMPQ   64(AX), $0x05
+	JEQ    rows100
+	CMPQ   64(AX), $0x04
+	JEQ    rows101
+	CMPQ   64(AX), $0x03
+	JEQ    rows102
+	CMPQ   64(AX), $0x02
+	JEQ    rows103
+	VXORPS Y0, Y0, Y0
+
+k104:
 	VMASKMOVPD   (R12), Y15, Y6
 	VBROADCASTSD (SI), Y8
 	VFMADD231PD  Y6, Y8, Y0
 	ADDQ         R11, SI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k93
+	JNZ          k104
 	CMPQ         72(AX), $0x04
-	JNE          masked94
-	VBROADCASTSD 80(AX), Y6
-	MOVQ         88(AX), CX
+	JNE          masked105
+	VBROADCASTSD 96(AX), Y6
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite95
-	VBROADCASTSD 88(AX), Y7
+	JZ           overwrite106
+	VBROADCASTSD 104(AX), Y7
 	VMOVUPD      (BX), Y8
 	VMULPD       Y8, Y7, Y8
 	VFMADD231PD  Y0, Y6, Y8
 	VMOVUPD      Y8, (BX)
-	VZEROUPPER
-	RET
+	JMP          next98
 
-overwrite95:
+overwrite106:
 	VMULPD  Y0, Y6, Y0
 	VMOVUPD Y0, (BX)
-	VZEROUPPER
-	RET
+	JMP     next98
 
-masked94:
-	VBROADCASTSD 80(AX), Y6
-	MOVQ         88(AX), CX
+masked105:
+	VBROADCASTSD 96(AX), Y6
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite96
-	VBROADCASTSD 88(AX), Y7
+	JZ           overwrite107
+	VBROADCASTSD 104(AX), Y7
 	VMASKMOVPD   (BX), Y15, Y8
 	VMULPD       Y8, Y7, Y8
 	VFMADD231PD  Y0, Y6, Y8
 	VMASKMOVPD   Y8, Y15, (BX)
-	VZEROUPPER
-	RET
+	JMP          next98
 
-overwrite96:
+overwrite107:
 	VMULPD     Y0, Y6, Y0
 	VMASKMOVPD Y0, Y15, (BX)
-	VZEROUPPER
-	RET
+	JMP        next98
 
-rows92:
+rows103:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-k97:
+k108:
 	VMASKMOVPD   (R12), Y15, Y6
 	VBROADCASTSD (SI), Y8
 	VFMADD231PD  Y6, Y8, Y0
@@ -2559,14 +2524,14 @@ k97:
 	ADDQ         R11, SI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k97
+	JNZ          k108
 	CMPQ         72(AX), $0x04
-	JNE          masked98
-	VBROADCASTSD 80(AX), Y6
-	MOVQ         88(AX), CX
+	JNE          masked109
+	VBROADCASTSD 96(AX), Y6
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite99
-	VBROADCASTSD 88(AX), Y7
+	JZ           overwrite110
+	VBROADCASTSD 104(AX), Y7
 	VMOVUPD      (BX), Y8
 	VMULPD       Y8, Y7, Y8
 	VFMADD231PD  Y0, Y6, Y8
@@ -2576,24 +2541,22 @@ k97:
 	VMULPD       Y8, Y7, Y8
 	VFMADD231PD  Y1, Y6, Y8
 	VMOVUPD      Y8, (BX)
-	VZEROUPPER
-	RET
+	JMP          next98
 
-overwrite99:
+overwrite110:
 	VMULPD  Y0, Y6, Y0
 	VMOVUPD Y0, (BX)
 	ADDQ    DX, BX
 	VMULPD  Y1, Y6, Y1
 	VMOVUPD Y1, (BX)
-	VZEROUPPER
-	RET
+	JMP     next98
 
-masked98:
-	VBROADCASTSD 80(AX), Y6
-	MOVQ         88(AX), CX
+masked109:
+	VBROADCASTSD 96(AX), Y6
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite100
-	VBROADCASTSD 88(AX), Y7
+	JZ           overwrite111
+	VBROADCASTSD 104(AX), Y7
 	VMASKMOVPD   (BX), Y15, Y8
 	VMULPD       Y8, Y7, Y8
 	VFMADD231PD  Y0, Y6, Y8
@@ -2603,24 +2566,22 @@ masked98:
 	VMULPD       Y8, Y7, Y8
 	VFMADD231PD  Y1, Y6, Y8
 	VMASKMOVPD   Y8, Y15, (BX)
-	VZEROUPPER
-	RET
+	JMP          next98
 
-overwrite100:
+overwrite111:
 	VMULPD     Y0, Y6, Y0
 	VMASKMOVPD Y0, Y15, (BX)
 	ADDQ       DX, BX
 	VMULPD     Y1, Y6, Y1
 	VMASKMOVPD Y1, Y15, (BX)
-	VZEROUPPER
-	RET
+	JMP        next98
 
-rows91:
+rows102:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 
-k101:
+k112:
 	VMASKMOVPD   (R12), Y15, Y6
 	VBROADCASTSD (SI), Y8
 	VFMADD231PD  Y6, Y8, Y0
@@ -2631,14 +2592,14 @@ k101:
 	ADDQ         R11, SI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k101
+	JNZ          k112
 	CMPQ         72(AX), $0x04
-	JNE          masked102
-	VBROADCASTSD 80(AX), Y6
-	MOVQ         88(AX), CX
+	JNE          masked113
+	VBROADCASTSD 96(AX), Y6
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite103
-	VBROADCASTSD 88(AX), Y7
+	JZ           overwrite114
+	VBROADCASTSD 104(AX), Y7
 	VMOVUPD      (BX), Y8
 	VMULPD       Y8, Y7, Y8
 	VFMADD231PD  Y0, Y6, Y8
@@ -2653,10 +2614,9 @@ k101:
 	VMULPD       Y8, Y7, Y8
 	VFMADD231PD  Y2, Y6, Y8
 	VMOVUPD      Y8, (BX)
-	VZEROUPPER
-	RET
+	JMP          next98
 
-overwrite103:
+overwrite114:
 	VMULPD  Y0, Y6, Y0
 	VMOVUPD Y0, (BX)
 	ADDQ    DX, BX
@@ -2665,15 +2625,14 @@ overwrite103:
 	ADDQ    DX, BX
 	VMULPD  Y2, Y6, Y2
 	VMOVUPD Y2, (BX)
-	VZEROUPPER
-	RET
+	JMP     next98
 
-masked102:
-	VBROADCASTSD 80(AX), Y6
-	MOVQ         88(AX), CX
+masked113:
+	VBROADCASTSD 96(AX), Y6
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite104
-	VBROADCASTSD 88(AX), Y7
+	JZ           overwrite115
+	VBROADCASTSD 104(AX), Y7
 	VMASKMOVPD   (BX), Y15, Y8
 	VMULPD       Y8, Y7, Y8
 	VFMADD231PD  Y0, Y6, Y8
@@ -2688,10 +2647,9 @@ masked102:
 	VMULPD       Y8, Y7, Y8
 	VFMADD231PD  Y2, Y6, Y8
 	VMASKMOVPD   Y8, Y15, (BX)
-	VZEROUPPER
-	RET
+	JMP          next98
 
-overwrite104:
+overwrite115:
 	VMULPD     Y0, Y6, Y0
 	VMASKMOVPD Y0, Y15, (BX)
 	ADDQ       DX, BX
@@ -2700,16 +2658,15 @@ overwrite104:
 	ADDQ       DX, BX
 	VMULPD     Y2, Y6, Y2
 	VMASKMOVPD Y2, Y15, (BX)
-	VZEROUPPER
-	RET
+	JMP        next98
 
-rows90:
+rows101:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-k105:
+k116:
 	VMASKMOVPD   (R12), Y15, Y6
 	VBROADCASTSD (SI), Y8
 	VFMADD231PD  Y6, Y8, Y0
@@ -2723,14 +2680,14 @@ k105:
 	ADDQ         R11, DI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k105
+	JNZ          k116
 	CMPQ         72(AX), $0x04
-	JNE          masked106
-	VBROADCASTSD 80(AX), Y6
-	MOVQ         88(AX), CX
+	JNE          masked117
+	VBROADCASTSD 96(AX), Y6
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite107
-	VBROADCASTSD 88(AX), Y7
+	JZ           overwrite118
+	VBROADCASTSD 104(AX), Y7
 	VMOVUPD      (BX), Y8
 	VMULPD       Y8, Y7, Y8
 	VFMADD231PD  Y0, Y6, Y8
@@ -2750,10 +2707,9 @@ k105:
 	VMULPD       Y8, Y7, Y8
 	VFMADD231PD  Y3, Y6, Y8
 	VMOVUPD      Y8, (BX)
-	VZEROUPPER
-	RET
+	JMP          next98
 
-overwrite107:
+overwrite118:
 	VMULPD  Y0, Y6, Y0
 	VMOVUPD Y0, (BX)
 	ADDQ    DX, BX
@@ -2765,15 +2721,14 @@ overwrite107:
 	ADDQ    DX, BX
 	VMULPD  Y3, Y6, Y3
 	VMOVUPD Y3, (BX)
-	VZEROUPPER
-	RET
+	JMP     next98
 
-masked106:
-	VBROADCASTSD 80(AX), Y6
-	MOVQ         88(AX), CX
+masked117:
+	VBROADCASTSD 96(AX), Y6
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite108
-	VBROADCASTSD 88(AX), Y7
+	JZ           overwrite119
+	VBROADCASTSD 104(AX), Y7
 	VMASKMOVPD   (BX), Y15, Y8
 	VMULPD       Y8, Y7, Y8
 	VFMADD231PD  Y0, Y6, Y8
@@ -2793,10 +2748,9 @@ masked106:
 	VMULPD       Y8, Y7, Y8
 	VFMADD231PD  Y3, Y6, Y8
 	VMASKMOVPD   Y8, Y15, (BX)
-	VZEROUPPER
-	RET
+	JMP          next98
 
-overwrite108:
+overwrite119:
 	VMULPD     Y0, Y6, Y0
 	VMASKMOVPD Y0, Y15, (BX)
 	ADDQ       DX, BX
@@ -2808,17 +2762,16 @@ overwrite108:
 	ADDQ       DX, BX
 	VMULPD     Y3, Y6, Y3
 	VMASKMOVPD Y3, Y15, (BX)
-	VZEROUPPER
-	RET
+	JMP        next98
 
-rows89:
+rows100:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 	VXORPS Y4, Y4, Y4
 
-k109:
+k120:
 	VMASKMOVPD   (R12), Y15, Y6
 	VBROADCASTSD (SI), Y8
 	VFMADD231PD  Y6, Y8, Y0
@@ -2834,14 +2787,14 @@ k109:
 	ADDQ         R11, DI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k109
+	JNZ          k120
 	CMPQ         72(AX), $0x04
-	JNE          masked110
-	VBROADCASTSD 80(AX), Y6
-	MOVQ         88(AX), CX
+	JNE          masked121
+	VBROADCASTSD 96(AX), Y6
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite111
-	VBROADCASTSD 88(AX), Y7
+	JZ           overwrite122
+	VBROADCASTSD 104(AX), Y7
 	VMOVUPD      (BX), Y8
 	VMULPD       Y8, Y7, Y8
 	VFMADD231PD  Y0, Y6, Y8
@@ -2866,10 +2819,9 @@ k109:
 	VMULPD       Y8, Y7, Y8
 	VFMADD231PD  Y4, Y6, Y8
 	VMOVUPD      Y8, (BX)
-	VZEROUPPER
-	RET
+	JMP          next98
 
-overwrite111:
+overwrite122:
 	VMULPD  Y0, Y6, Y0
 	VMOVUPD Y0, (BX)
 	ADDQ    DX, BX
@@ -2884,15 +2836,14 @@ overwrite111:
 	ADDQ    DX, BX
 	VMULPD  Y4, Y6, Y4
 	VMOVUPD Y4, (BX)
-	VZEROUPPER
-	RET
+	JMP     next98
 
-masked110:
-	VBROADCASTSD 80(AX), Y6
-	MOVQ         88(AX), CX
+masked121:
+	VBROADCASTSD 96(AX), Y6
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite112
-	VBROADCASTSD 88(AX), Y7
+	JZ           overwrite123
+	VBROADCASTSD 104(AX), Y7
 	VMASKMOVPD   (BX), Y15, Y8
 	VMULPD       Y8, Y7, Y8
 	VFMADD231PD  Y0, Y6, Y8
@@ -2917,10 +2868,9 @@ masked110:
 	VMULPD       Y8, Y7, Y8
 	VFMADD231PD  Y4, Y6, Y8
 	VMASKMOVPD   Y8, Y15, (BX)
-	VZEROUPPER
-	RET
+	JMP          next98
 
-overwrite112:
+overwrite123:
 	VMULPD     Y0, Y6, Y0
 	VMASKMOVPD Y0, Y15, (BX)
 	ADDQ       DX, BX
@@ -2935,10 +2885,9 @@ overwrite112:
 	ADDQ       DX, BX
 	VMULPD     Y4, Y6, Y4
 	VMASKMOVPD Y4, Y15, (BX)
-	VZEROUPPER
-	RET
+	JMP        next98
 
-rows88:
+rows99:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -2946,7 +2895,7 @@ rows88:
 	VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5
 
-k113:
+k124:
 	VMASKMOVPD   (R12), Y15, Y6
 	VBROADCASTSD (SI), Y8
 	VFMADD231PD  Y6, Y8, Y0
@@ -2964,14 +2913,14 @@ k113:
 	ADDQ         R11, DI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k113
+	JNZ          k124
 	CMPQ         72(AX), $0x04
-	JNE          masked114
-	VBROADCASTSD 80(AX), Y6
-	MOVQ         88(AX), CX
+	JNE          masked125
+	VBROADCASTSD 96(AX), Y6
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite115
-	VBROADCASTSD 88(AX), Y7
+	JZ           overwrite126
+	VBROADCASTSD 104(AX), Y7
 	VMOVUPD      (BX), Y8
 	VMULPD       Y8, Y7, Y8
 	VFMADD231PD  Y0, Y6, Y8
@@ -3001,10 +2950,9 @@ k113:
 	VMULPD       Y8, Y7, Y8
 	VFMADD231PD  Y5, Y6, Y8
 	VMOVUPD      Y8, (BX)
-	VZEROUPPER
-	RET
+	JMP          next98
 
-overwrite115:
+overwrite126:
 	VMULPD  Y0, Y6, Y0
 	VMOVUPD Y0, (BX)
 	ADDQ    DX, BX
@@ -3022,15 +2970,14 @@ overwrite115:
 	ADDQ    DX, BX
 	VMULPD  Y5, Y6, Y5
 	VMOVUPD Y5, (BX)
-	VZEROUPPER
-	RET
+	JMP     next98
 
-masked114:
-	VBROADCASTSD 80(AX), Y6
-	MOVQ         88(AX), CX
+masked125:
+	VBROADCASTSD 96(AX), Y6
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite116
-	VBROADCASTSD 88(AX), Y7
+	JZ           overwrite127
+	VBROADCASTSD 104(AX), Y7
 	VMASKMOVPD   (BX), Y15, Y8
 	VMULPD       Y8, Y7, Y8
 	VFMADD231PD  Y0, Y6, Y8
@@ -3060,10 +3007,9 @@ masked114:
 	VMULPD       Y8, Y7, Y8
 	VFMADD231PD  Y5, Y6, Y8
 	VMASKMOVPD   Y8, Y15, (BX)
-	VZEROUPPER
-	RET
+	JMP          next98
 
-overwrite116:
+overwrite127:
 	VMULPD     Y0, Y6, Y0
 	VMASKMOVPD Y0, Y15, (BX)
 	ADDQ       DX, BX
@@ -3081,5 +3027,15 @@ overwrite116:
 	ADDQ       DX, BX
 	VMULPD     Y5, Y6, Y5
 	VMASKMOVPD Y5, Y15, (BX)
+
+next98:
+	DECQ 88(AX)
+	JZ   done128
+	ADDQ DX, BX
+	MOVQ 80(AX), CX
+	ADDQ CX, (AX)
+	JMP  strip97
+
+done128:
 	VZEROUPPER
 	RET

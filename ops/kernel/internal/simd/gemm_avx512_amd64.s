@@ -7,18 +7,20 @@
 // func gemmTileWideAVX512Float32(args *byte)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·gemmTileWideAVX512Float32(SB), NOSPLIT, $0-8
-	MOVQ   args+0(FP), AX
-	MOVQ   72(AX), CX
-	MOVQ   $-1, DX
-	BZHIQ  CX, DX, DX
-	KMOVW  DX, K1
+	MOVQ  args+0(FP), AX
+	MOVQ  72(AX), CX
+	MOVQ  $-1, DX
+	BZHIQ CX, DX, DX
+	KMOVW DX, K1
+	MOVQ  8(AX), R10
+	MOVQ  16(AX), R11
+	MOVQ  32(AX), R13
+	MOVQ  40(AX), BX
+	MOVQ  48(AX), DX
+
+strip1:
 	MOVQ   (AX), SI
-	MOVQ   8(AX), R10
-	MOVQ   16(AX), R11
 	MOVQ   24(AX), R12
-	MOVQ   32(AX), R13
-	MOVQ   40(AX), BX
-	MOVQ   48(AX), DX
 	MOVQ   56(AX), CX
 	LEAQ   (SI)(R10*2), DI
 	ADDQ   R10, DI
@@ -27,31 +29,31 @@ TEXT ·gemmTileWideAVX512Float32(SB), NOSPLIT, $0-8
 	LEAQ   (R8)(R10*2), R9
 	ADDQ   R10, R9
 	CMPQ   64(AX), $0x0c
-	JEQ    rows1
-	CMPQ   64(AX), $0x0b
-	JEQ    rows2
-	CMPQ   64(AX), $0x0a
 	JEQ    rows3
-	CMPQ   64(AX), $0x09
+	CMPQ   64(AX), $0x0b
 	JEQ    rows4
-	CMPQ   64(AX), $0x08
+	CMPQ   64(AX), $0x0a
 	JEQ    rows5
-	CMPQ   64(AX), $0x07
+	CMPQ   64(AX), $0x09
 	JEQ    rows6
-	CMPQ   64(AX), $0x06
+	CMPQ   64(AX), $0x08
 	JEQ    rows7
-	CMPQ   64(AX), $0x05
+	CMPQ   64(AX), $0x07
 	JEQ    rows8
-	CMPQ   64(AX), $0x04
+	CMPQ   64(AX), $0x06
 	JEQ    rows9
-	CMPQ   64(AX), $0x03
+	CMPQ   64(AX), $0x05
 	JEQ    rows10
-	CMPQ   64(AX), $0x02
+	CMPQ   64(AX), $0x04
 	JEQ    rows11
+	CMPQ   64(AX), $0x03
+	JEQ    rows12
+	CMPQ   64(AX), $0x02
+	JEQ    rows13
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 
-k12:
+k14:
 	VMOVUPS      (R12), Z24
 	VMOVUPS.Z    64(R12), K1, Z25
 	VBROADCASTSS (SI), Z26
@@ -60,12 +62,12 @@ k12:
 	ADDQ         R11, SI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k12
-	VBROADCASTSS 80(AX), Z24
-	MOVL         84(AX), CX
+	JNZ          k14
+	VBROADCASTSS 96(AX), Z24
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite13
-	VBROADCASTSS 84(AX), Z25
+	JZ           overwrite15
+	VBROADCASTSS 100(AX), Z25
 	VMOVUPS      (BX), Z26
 	VMULPS       Z26, Z25, Z26
 	VFMADD231PS  Z0, Z24, Z26
@@ -74,24 +76,22 @@ k12:
 	VMULPS       Z26, Z25, Z26
 	VFMADD231PS  Z1, Z24, Z26
 	VMOVUPS      Z26, K1, 64(BX)
-	VZEROUPPER
-	RET
+	JMP          next2
 
-overwrite13:
+overwrite15:
 	VMULPS  Z0, Z24, Z0
 	VMOVUPS Z0, (BX)
 	VMULPS  Z1, Z24, Z1
 	VMOVUPS Z1, K1, 64(BX)
-	VZEROUPPER
-	RET
+	JMP     next2
 
-rows11:
+rows13:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 
-k14:
+k16:
 	VMOVUPS      (R12), Z24
 	VMOVUPS.Z    64(R12), K1, Z25
 	VBROADCASTSS (SI), Z26
@@ -103,12 +103,12 @@ k14:
 	ADDQ         R11, SI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k14
-	VBROADCASTSS 80(AX), Z24
-	MOVL         84(AX), CX
+	JNZ          k16
+	VBROADCASTSS 96(AX), Z24
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite15
-	VBROADCASTSS 84(AX), Z25
+	JZ           overwrite17
+	VBROADCASTSS 100(AX), Z25
 	VMOVUPS      (BX), Z26
 	VMULPS       Z26, Z25, Z26
 	VFMADD231PS  Z0, Z24, Z26
@@ -126,10 +126,9 @@ k14:
 	VMULPS       Z26, Z25, Z26
 	VFMADD231PS  Z3, Z24, Z26
 	VMOVUPS      Z26, K1, 64(BX)
-	VZEROUPPER
-	RET
+	JMP          next2
 
-overwrite15:
+overwrite17:
 	VMULPS  Z0, Z24, Z0
 	VMOVUPS Z0, (BX)
 	VMULPS  Z1, Z24, Z1
@@ -139,10 +138,9 @@ overwrite15:
 	VMOVUPS Z2, (BX)
 	VMULPS  Z3, Z24, Z3
 	VMOVUPS Z3, K1, 64(BX)
-	VZEROUPPER
-	RET
+	JMP     next2
 
-rows10:
+rows12:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -150,7 +148,7 @@ rows10:
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
 
-k16:
+k18:
 	VMOVUPS      (R12), Z24
 	VMOVUPS.Z    64(R12), K1, Z25
 	VBROADCASTSS (SI), Z26
@@ -165,12 +163,12 @@ k16:
 	ADDQ         R11, SI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k16
-	VBROADCASTSS 80(AX), Z24
-	MOVL         84(AX), CX
+	JNZ          k18
+	VBROADCASTSS 96(AX), Z24
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite17
-	VBROADCASTSS 84(AX), Z25
+	JZ           overwrite19
+	VBROADCASTSS 100(AX), Z25
 	VMOVUPS      (BX), Z26
 	VMULPS       Z26, Z25, Z26
 	VFMADD231PS  Z0, Z24, Z26
@@ -197,10 +195,9 @@ k16:
 	VMULPS       Z26, Z25, Z26
 	VFMADD231PS  Z5, Z24, Z26
 	VMOVUPS      Z26, K1, 64(BX)
-	VZEROUPPER
-	RET
+	JMP          next2
 
-overwrite17:
+overwrite19:
 	VMULPS  Z0, Z24, Z0
 	VMOVUPS Z0, (BX)
 	VMULPS  Z1, Z24, Z1
@@ -215,10 +212,9 @@ overwrite17:
 	VMOVUPS Z4, (BX)
 	VMULPS  Z5, Z24, Z5
 	VMOVUPS Z5, K1, 64(BX)
-	VZEROUPPER
-	RET
+	JMP     next2
 
-rows9:
+rows11:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -228,7 +224,7 @@ rows9:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 
-k18:
+k20:
 	VMOVUPS      (R12), Z24
 	VMOVUPS.Z    64(R12), K1, Z25
 	VBROADCASTSS (SI), Z26
@@ -247,12 +243,12 @@ k18:
 	ADDQ         R11, DI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k18
-	VBROADCASTSS 80(AX), Z24
-	MOVL         84(AX), CX
+	JNZ          k20
+	VBROADCASTSS 96(AX), Z24
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite19
-	VBROADCASTSS 84(AX), Z25
+	JZ           overwrite21
+	VBROADCASTSS 100(AX), Z25
 	VMOVUPS      (BX), Z26
 	VMULPS       Z26, Z25, Z26
 	VFMADD231PS  Z0, Z24, Z26
@@ -288,10 +284,9 @@ k18:
 	VMULPS       Z26, Z25, Z26
 	VFMADD231PS  Z7, Z24, Z26
 	VMOVUPS      Z26, K1, 64(BX)
-	VZEROUPPER
-	RET
+	JMP          next2
 
-overwrite19:
+overwrite21:
 	VMULPS  Z0, Z24, Z0
 	VMOVUPS Z0, (BX)
 	VMULPS  Z1, Z24, Z1
@@ -311,10 +306,9 @@ overwrite19:
 	VMOVUPS Z6, (BX)
 	VMULPS  Z7, Z24, Z7
 	VMOVUPS Z7, K1, 64(BX)
-	VZEROUPPER
-	RET
+	JMP     next2
 
-rows8:
+rows10:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -326,7 +320,7 @@ rows8:
 	VPXORD Z8, Z8, Z8
 	VPXORD Z9, Z9, Z9
 
-k20:
+k22:
 	VMOVUPS      (R12), Z24
 	VMOVUPS.Z    64(R12), K1, Z25
 	VBROADCASTSS (SI), Z26
@@ -348,12 +342,12 @@ k20:
 	ADDQ         R11, DI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k20
-	VBROADCASTSS 80(AX), Z24
-	MOVL         84(AX), CX
+	JNZ          k22
+	VBROADCASTSS 96(AX), Z24
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite21
-	VBROADCASTSS 84(AX), Z25
+	JZ           overwrite23
+	VBROADCASTSS 100(AX), Z25
 	VMOVUPS      (BX), Z26
 	VMULPS       Z26, Z25, Z26
 	VFMADD231PS  Z0, Z24, Z26
@@ -398,10 +392,9 @@ k20:
 	VMULPS       Z26, Z25, Z26
 	VFMADD231PS  Z9, Z24, Z26
 	VMOVUPS      Z26, K1, 64(BX)
-	VZEROUPPER
-	RET
+	JMP          next2
 
-overwrite21:
+overwrite23:
 	VMULPS  Z0, Z24, Z0
 	VMOVUPS Z0, (BX)
 	VMULPS  Z1, Z24, Z1
@@ -426,10 +419,9 @@ overwrite21:
 	VMOVUPS Z8, (BX)
 	VMULPS  Z9, Z24, Z9
 	VMOVUPS Z9, K1, 64(BX)
-	VZEROUPPER
-	RET
+	JMP     next2
 
-rows7:
+rows9:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -443,7 +435,7 @@ rows7:
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
 
-k22:
+k24:
 	VMOVUPS      (R12), Z24
 	VMOVUPS.Z    64(R12), K1, Z25
 	VBROADCASTSS (SI), Z26
@@ -468,12 +460,12 @@ k22:
 	ADDQ         R11, DI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k22
-	VBROADCASTSS 80(AX), Z24
-	MOVL         84(AX), CX
+	JNZ          k24
+	VBROADCASTSS 96(AX), Z24
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite23
-	VBROADCASTSS 84(AX), Z25
+	JZ           overwrite25
+	VBROADCASTSS 100(AX), Z25
 	VMOVUPS      (BX), Z26
 	VMULPS       Z26, Z25, Z26
 	VFMADD231PS  Z0, Z24, Z26
@@ -527,10 +519,9 @@ k22:
 	VMULPS       Z26, Z25, Z26
 	VFMADD231PS  Z11, Z24, Z26
 	VMOVUPS      Z26, K1, 64(BX)
-	VZEROUPPER
-	RET
+	JMP          next2
 
-overwrite23:
+overwrite25:
 	VMULPS  Z0, Z24, Z0
 	VMOVUPS Z0, (BX)
 	VMULPS  Z1, Z24, Z1
@@ -560,10 +551,9 @@ overwrite23:
 	VMOVUPS Z10, (BX)
 	VMULPS  Z11, Z24, Z11
 	VMOVUPS Z11, K1, 64(BX)
-	VZEROUPPER
-	RET
+	JMP     next2
 
-rows6:
+rows8:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -579,7 +569,7 @@ rows6:
 	VPXORD Z12, Z12, Z12
 	VPXORD Z13, Z13, Z13
 
-k24:
+k26:
 	VMOVUPS      (R12), Z24
 	VMOVUPS.Z    64(R12), K1, Z25
 	VBROADCASTSS (SI), Z26
@@ -608,12 +598,12 @@ k24:
 	ADDQ         R11, R8
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k24
-	VBROADCASTSS 80(AX), Z24
-	MOVL         84(AX), CX
+	JNZ          k26
+	VBROADCASTSS 96(AX), Z24
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite25
-	VBROADCASTSS 84(AX), Z25
+	JZ           overwrite27
+	VBROADCASTSS 100(AX), Z25
 	VMOVUPS      (BX), Z26
 	VMULPS       Z26, Z25, Z26
 	VFMADD231PS  Z0, Z24, Z26
@@ -676,10 +666,9 @@ k24:
 	VMULPS       Z26, Z25, Z26
 	VFMADD231PS  Z13, Z24, Z26
 	VMOVUPS      Z26, K1, 64(BX)
-	VZEROUPPER
-	RET
+	JMP          next2
 
-overwrite25:
+overwrite27:
 	VMULPS  Z0, Z24, Z0
 	VMOVUPS Z0, (BX)
 	VMULPS  Z1, Z24, Z1
@@ -714,10 +703,9 @@ overwrite25:
 	VMOVUPS Z12, (BX)
 	VMULPS  Z13, Z24, Z13
 	VMOVUPS Z13, K1, 64(BX)
-	VZEROUPPER
-	RET
+	JMP     next2
 
-rows5:
+rows7:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -735,7 +723,7 @@ rows5:
 	VPXORD Z14, Z14, Z14
 	VPXORD Z15, Z15, Z15
 
-k26:
+k28:
 	VMOVUPS      (R12), Z24
 	VMOVUPS.Z    64(R12), K1, Z25
 	VBROADCASTSS (SI), Z26
@@ -767,12 +755,12 @@ k26:
 	ADDQ         R11, R8
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k26
-	VBROADCASTSS 80(AX), Z24
-	MOVL         84(AX), CX
+	JNZ          k28
+	VBROADCASTSS 96(AX), Z24
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite27
-	VBROADCASTSS 84(AX), Z25
+	JZ           overwrite29
+	VBROADCASTSS 100(AX), Z25
 	VMOVUPS      (BX), Z26
 	VMULPS       Z26, Z25, Z26
 	VFMADD231PS  Z0, Z24, Z26
@@ -844,10 +832,9 @@ k26:
 	VMULPS       Z26, Z25, Z26
 	VFMADD231PS  Z15, Z24, Z26
 	VMOVUPS      Z26, K1, 64(BX)
-	VZEROUPPER
-	RET
+	JMP          next2
 
-overwrite27:
+overwrite29:
 	VMULPS  Z0, Z24, Z0
 	VMOVUPS Z0, (BX)
 	VMULPS  Z1, Z24, Z1
@@ -887,10 +874,9 @@ overwrite27:
 	VMOVUPS Z14, (BX)
 	VMULPS  Z15, Z24, Z15
 	VMOVUPS Z15, K1, 64(BX)
-	VZEROUPPER
-	RET
+	JMP     next2
 
-rows4:
+rows6:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -910,7 +896,7 @@ rows4:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 
-k28:
+k30:
 	VMOVUPS      (R12), Z24
 	VMOVUPS.Z    64(R12), K1, Z25
 	VBROADCASTSS (SI), Z26
@@ -945,12 +931,12 @@ k28:
 	ADDQ         R11, R8
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k28
-	VBROADCASTSS 80(AX), Z24
-	MOVL         84(AX), CX
+	JNZ          k30
+	VBROADCASTSS 96(AX), Z24
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite29
-	VBROADCASTSS 84(AX), Z25
+	JZ           overwrite31
+	VBROADCASTSS 100(AX), Z25
 	VMOVUPS      (BX), Z26
 	VMULPS       Z26, Z25, Z26
 	VFMADD231PS  Z0, Z24, Z26
@@ -1031,10 +1017,9 @@ k28:
 	VMULPS       Z26, Z25, Z26
 	VFMADD231PS  Z17, Z24, Z26
 	VMOVUPS      Z26, K1, 64(BX)
-	VZEROUPPER
-	RET
+	JMP          next2
 
-overwrite29:
+overwrite31:
 	VMULPS  Z0, Z24, Z0
 	VMOVUPS Z0, (BX)
 	VMULPS  Z1, Z24, Z1
@@ -1079,10 +1064,9 @@ overwrite29:
 	VMOVUPS Z16, (BX)
 	VMULPS  Z17, Z24, Z17
 	VMOVUPS Z17, K1, 64(BX)
-	VZEROUPPER
-	RET
+	JMP     next2
 
-rows3:
+rows5:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -1104,7 +1088,7 @@ rows3:
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 
-k30:
+k32:
 	VMOVUPS      (R12), Z24
 	VMOVUPS.Z    64(R12), K1, Z25
 	VBROADCASTSS (SI), Z26
@@ -1143,12 +1127,12 @@ k30:
 	ADDQ         R11, R9
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k30
-	VBROADCASTSS 80(AX), Z24
-	MOVL         84(AX), CX
+	JNZ          k32
+	VBROADCASTSS 96(AX), Z24
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite31
-	VBROADCASTSS 84(AX), Z25
+	JZ           overwrite33
+	VBROADCASTSS 100(AX), Z25
 	VMOVUPS      (BX), Z26
 	VMULPS       Z26, Z25, Z26
 	VFMADD231PS  Z0, Z24, Z26
@@ -1238,10 +1222,9 @@ k30:
 	VMULPS       Z26, Z25, Z26
 	VFMADD231PS  Z19, Z24, Z26
 	VMOVUPS      Z26, K1, 64(BX)
-	VZEROUPPER
-	RET
+	JMP          next2
 
-overwrite31:
+overwrite33:
 	VMULPS  Z0, Z24, Z0
 	VMOVUPS Z0, (BX)
 	VMULPS  Z1, Z24, Z1
@@ -1291,10 +1274,9 @@ overwrite31:
 	VMOVUPS Z18, (BX)
 	VMULPS  Z19, Z24, Z19
 	VMOVUPS Z19, K1, 64(BX)
-	VZEROUPPER
-	RET
+	JMP     next2
 
-rows2:
+rows4:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -1318,7 +1300,7 @@ rows2:
 	VPXORD Z20, Z20, Z20
 	VPXORD Z21, Z21, Z21
 
-k32:
+k34:
 	VMOVUPS      (R12), Z24
 	VMOVUPS.Z    64(R12), K1, Z25
 	VBROADCASTSS (SI), Z26
@@ -1360,12 +1342,12 @@ k32:
 	ADDQ         R11, R9
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k32
-	VBROADCASTSS 80(AX), Z24
-	MOVL         84(AX), CX
+	JNZ          k34
+	VBROADCASTSS 96(AX), Z24
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite33
-	VBROADCASTSS 84(AX), Z25
+	JZ           overwrite35
+	VBROADCASTSS 100(AX), Z25
 	VMOVUPS      (BX), Z26
 	VMULPS       Z26, Z25, Z26
 	VFMADD231PS  Z0, Z24, Z26
@@ -1464,10 +1446,9 @@ k32:
 	VMULPS       Z26, Z25, Z26
 	VFMADD231PS  Z21, Z24, Z26
 	VMOVUPS      Z26, K1, 64(BX)
-	VZEROUPPER
-	RET
+	JMP          next2
 
-overwrite33:
+overwrite35:
 	VMULPS  Z0, Z24, Z0
 	VMOVUPS Z0, (BX)
 	VMULPS  Z1, Z24, Z1
@@ -1522,10 +1503,9 @@ overwrite33:
 	VMOVUPS Z20, (BX)
 	VMULPS  Z21, Z24, Z21
 	VMOVUPS Z21, K1, 64(BX)
-	VZEROUPPER
-	RET
+	JMP     next2
 
-rows1:
+rows3:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -1551,7 +1531,7 @@ rows1:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 
-k34:
+k36:
 	VMOVUPS      (R12), Z24
 	VMOVUPS.Z    64(R12), K1, Z25
 	VBROADCASTSS (SI), Z26
@@ -1596,12 +1576,12 @@ k34:
 	ADDQ         R11, R9
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k34
-	VBROADCASTSS 80(AX), Z24
-	MOVL         84(AX), CX
+	JNZ          k36
+	VBROADCASTSS 96(AX), Z24
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite35
-	VBROADCASTSS 84(AX), Z25
+	JZ           overwrite37
+	VBROADCASTSS 100(AX), Z25
 	VMOVUPS      (BX), Z26
 	VMULPS       Z26, Z25, Z26
 	VFMADD231PS  Z0, Z24, Z26
@@ -1709,10 +1689,9 @@ k34:
 	VMULPS       Z26, Z25, Z26
 	VFMADD231PS  Z23, Z24, Z26
 	VMOVUPS      Z26, K1, 64(BX)
-	VZEROUPPER
-	RET
+	JMP          next2
 
-overwrite35:
+overwrite37:
 	VMULPS  Z0, Z24, Z0
 	VMOVUPS Z0, (BX)
 	VMULPS  Z1, Z24, Z1
@@ -1772,24 +1751,36 @@ overwrite35:
 	VMOVUPS Z22, (BX)
 	VMULPS  Z23, Z24, Z23
 	VMOVUPS Z23, K1, 64(BX)
+
+next2:
+	DECQ 88(AX)
+	JZ   done38
+	ADDQ DX, BX
+	MOVQ 80(AX), CX
+	ADDQ CX, (AX)
+	JMP  strip1
+
+done38:
 	VZEROUPPER
 	RET
 
 // func gemmTileNarrowAVX512Float32(args *byte)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·gemmTileNarrowAVX512Float32(SB), NOSPLIT, $0-8
-	MOVQ   args+0(FP), AX
-	MOVQ   72(AX), CX
-	MOVQ   $-1, DX
-	BZHIQ  CX, DX, DX
-	KMOVW  DX, K1
+	MOVQ  args+0(FP), AX
+	MOVQ  72(AX), CX
+	MOVQ  $-1, DX
+	BZHIQ CX, DX, DX
+	KMOVW DX, K1
+	MOVQ  8(AX), R10
+	MOVQ  16(AX), R11
+	MOVQ  32(AX), R13
+	MOVQ  40(AX), BX
+	MOVQ  48(AX), DX
+
+strip39:
 	MOVQ   (AX), SI
-	MOVQ   8(AX), R10
-	MOVQ   16(AX), R11
 	MOVQ   24(AX), R12
-	MOVQ   32(AX), R13
-	MOVQ   40(AX), BX
-	MOVQ   48(AX), DX
 	MOVQ   56(AX), CX
 	LEAQ   (SI)(R10*2), DI
 	ADDQ   R10, DI
@@ -1798,60 +1789,58 @@ TEXT ·gemmTileNarrowAVX512Float32(SB), NOSPLIT, $0-8
 	LEAQ   (R8)(R10*2), R9
 	ADDQ   R10, R9
 	CMPQ   64(AX), $0x0c
-	JEQ    rows36
-	CMPQ   64(AX), $0x0b
-	JEQ    rows37
-	CMPQ   64(AX), $0x0a
-	JEQ    rows38
-	CMPQ   64(AX), $0x09
-	JEQ    rows39
-	CMPQ   64(AX), $0x08
-	JEQ    rows40
-	CMPQ   64(AX), $0x07
 	JEQ    rows41
-	CMPQ   64(AX), $0x06
+	CMPQ   64(AX), $0x0b
 	JEQ    rows42
-	CMPQ   64(AX), $0x05
+	CMPQ   64(AX), $0x0a
 	JEQ    rows43
-	CMPQ   64(AX), $0x04
+	CMPQ   64(AX), $0x09
 	JEQ    rows44
-	CMPQ   64(AX), $0x03
+	CMPQ   64(AX), $0x08
 	JEQ    rows45
-	CMPQ   64(AX), $0x02
+	CMPQ   64(AX), $0x07
 	JEQ    rows46
+	CMPQ   64(AX), $0x06
+	JEQ    rows47
+	CMPQ   64(AX), $0x05
+	JEQ    rows48
+	CMPQ   64(AX), $0x04
+	JEQ    rows49
+	CMPQ   64(AX), $0x03
+	JEQ    rows50
+	CMPQ   64(AX), $0x02
+	JEQ    rows51
 	VPXORD Z0, Z0, Z0
 
-k47:
+k52:
 	VMOVUPS.Z    (R12), K1, Z12
 	VBROADCASTSS (SI), Z14
 	VFMADD231PS  Z12, Z14, Z0
 	ADDQ         R11, SI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k47
-	VBROADCASTSS 80(AX), Z12
-	MOVL         84(AX), CX
+	JNZ          k52
+	VBROADCASTSS 96(AX), Z12
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite48
-	VBROADCASTSS 84(AX), Z13
+	JZ           overwrite53
+	VBROADCASTSS 100(AX), Z13
 	VMOVUPS.Z    (BX), K1, Z14
 	VMULPS       Z14, Z13, Z14
 	VFMADD231PS  Z0, Z12, Z14
 	VMOVUPS      Z14, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP          next40
 
-overwrite48:
+overwrite53:
 	VMULPS  Z0, Z12, Z0
 	VMOVUPS Z0, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP     next40
 
-rows46:
+rows51:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 
-k49:
+k54:
 	VMOVUPS.Z    (R12), K1, Z12
 	VBROADCASTSS (SI), Z14
 	VFMADD231PS  Z12, Z14, Z0
@@ -1860,12 +1849,12 @@ k49:
 	ADDQ         R11, SI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k49
-	VBROADCASTSS 80(AX), Z12
-	MOVL         84(AX), CX
+	JNZ          k54
+	VBROADCASTSS 96(AX), Z12
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite50
-	VBROADCASTSS 84(AX), Z13
+	JZ           overwrite55
+	VBROADCASTSS 100(AX), Z13
 	VMOVUPS.Z    (BX), K1, Z14
 	VMULPS       Z14, Z13, Z14
 	VFMADD231PS  Z0, Z12, Z14
@@ -1875,24 +1864,22 @@ k49:
 	VMULPS       Z14, Z13, Z14
 	VFMADD231PS  Z1, Z12, Z14
 	VMOVUPS      Z14, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP          next40
 
-overwrite50:
+overwrite55:
 	VMULPS  Z0, Z12, Z0
 	VMOVUPS Z0, K1, (BX)
 	ADDQ    DX, BX
 	VMULPS  Z1, Z12, Z1
 	VMOVUPS Z1, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP     next40
 
-rows45:
+rows50:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 
-k51:
+k56:
 	VMOVUPS.Z    (R12), K1, Z12
 	VBROADCASTSS (SI), Z14
 	VFMADD231PS  Z12, Z14, Z0
@@ -1903,12 +1890,12 @@ k51:
 	ADDQ         R11, SI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k51
-	VBROADCASTSS 80(AX), Z12
-	MOVL         84(AX), CX
+	JNZ          k56
+	VBROADCASTSS 96(AX), Z12
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite52
-	VBROADCASTSS 84(AX), Z13
+	JZ           overwrite57
+	VBROADCASTSS 100(AX), Z13
 	VMOVUPS.Z    (BX), K1, Z14
 	VMULPS       Z14, Z13, Z14
 	VFMADD231PS  Z0, Z12, Z14
@@ -1923,10 +1910,9 @@ k51:
 	VMULPS       Z14, Z13, Z14
 	VFMADD231PS  Z2, Z12, Z14
 	VMOVUPS      Z14, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP          next40
 
-overwrite52:
+overwrite57:
 	VMULPS  Z0, Z12, Z0
 	VMOVUPS Z0, K1, (BX)
 	ADDQ    DX, BX
@@ -1935,16 +1921,15 @@ overwrite52:
 	ADDQ    DX, BX
 	VMULPS  Z2, Z12, Z2
 	VMOVUPS Z2, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP     next40
 
-rows44:
+rows49:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 
-k53:
+k58:
 	VMOVUPS.Z    (R12), K1, Z12
 	VBROADCASTSS (SI), Z14
 	VFMADD231PS  Z12, Z14, Z0
@@ -1958,12 +1943,12 @@ k53:
 	ADDQ         R11, DI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k53
-	VBROADCASTSS 80(AX), Z12
-	MOVL         84(AX), CX
+	JNZ          k58
+	VBROADCASTSS 96(AX), Z12
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite54
-	VBROADCASTSS 84(AX), Z13
+	JZ           overwrite59
+	VBROADCASTSS 100(AX), Z13
 	VMOVUPS.Z    (BX), K1, Z14
 	VMULPS       Z14, Z13, Z14
 	VFMADD231PS  Z0, Z12, Z14
@@ -1983,10 +1968,9 @@ k53:
 	VMULPS       Z14, Z13, Z14
 	VFMADD231PS  Z3, Z12, Z14
 	VMOVUPS      Z14, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP          next40
 
-overwrite54:
+overwrite59:
 	VMULPS  Z0, Z12, Z0
 	VMOVUPS Z0, K1, (BX)
 	ADDQ    DX, BX
@@ -1998,17 +1982,16 @@ overwrite54:
 	ADDQ    DX, BX
 	VMULPS  Z3, Z12, Z3
 	VMOVUPS Z3, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP     next40
 
-rows43:
+rows48:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
 
-k55:
+k60:
 	VMOVUPS.Z    (R12), K1, Z12
 	VBROADCASTSS (SI), Z14
 	VFMADD231PS  Z12, Z14, Z0
@@ -2024,12 +2007,12 @@ k55:
 	ADDQ         R11, DI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k55
-	VBROADCASTSS 80(AX), Z12
-	MOVL         84(AX), CX
+	JNZ          k60
+	VBROADCASTSS 96(AX), Z12
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite56
-	VBROADCASTSS 84(AX), Z13
+	JZ           overwrite61
+	VBROADCASTSS 100(AX), Z13
 	VMOVUPS.Z    (BX), K1, Z14
 	VMULPS       Z14, Z13, Z14
 	VFMADD231PS  Z0, Z12, Z14
@@ -2054,10 +2037,9 @@ k55:
 	VMULPS       Z14, Z13, Z14
 	VFMADD231PS  Z4, Z12, Z14
 	VMOVUPS      Z14, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP          next40
 
-overwrite56:
+overwrite61:
 	VMULPS  Z0, Z12, Z0
 	VMOVUPS Z0, K1, (BX)
 	ADDQ    DX, BX
@@ -2072,10 +2054,9 @@ overwrite56:
 	ADDQ    DX, BX
 	VMULPS  Z4, Z12, Z4
 	VMOVUPS Z4, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP     next40
 
-rows42:
+rows47:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -2083,7 +2064,7 @@ rows42:
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
 
-k57:
+k62:
 	VMOVUPS.Z    (R12), K1, Z12
 	VBROADCASTSS (SI), Z14
 	VFMADD231PS  Z12, Z14, Z0
@@ -2101,12 +2082,12 @@ k57:
 	ADDQ         R11, DI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k57
-	VBROADCASTSS 80(AX), Z12
-	MOVL         84(AX), CX
+	JNZ          k62
+	VBROADCASTSS 96(AX), Z12
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite58
-	VBROADCASTSS 84(AX), Z13
+	JZ           overwrite63
+	VBROADCASTSS 100(AX), Z13
 	VMOVUPS.Z    (BX), K1, Z14
 	VMULPS       Z14, Z13, Z14
 	VFMADD231PS  Z0, Z12, Z14
@@ -2136,10 +2117,9 @@ k57:
 	VMULPS       Z14, Z13, Z14
 	VFMADD231PS  Z5, Z12, Z14
 	VMOVUPS      Z14, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP          next40
 
-overwrite58:
+overwrite63:
 	VMULPS  Z0, Z12, Z0
 	VMOVUPS Z0, K1, (BX)
 	ADDQ    DX, BX
@@ -2157,10 +2137,9 @@ overwrite58:
 	ADDQ    DX, BX
 	VMULPS  Z5, Z12, Z5
 	VMOVUPS Z5, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP     next40
 
-rows41:
+rows46:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -2169,7 +2148,7 @@ rows41:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 
-k59:
+k64:
 	VMOVUPS.Z    (R12), K1, Z12
 	VBROADCASTSS (SI), Z14
 	VFMADD231PS  Z12, Z14, Z0
@@ -2190,12 +2169,12 @@ k59:
 	ADDQ         R11, R8
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k59
-	VBROADCASTSS 80(AX), Z12
-	MOVL         84(AX), CX
+	JNZ          k64
+	VBROADCASTSS 96(AX), Z12
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite60
-	VBROADCASTSS 84(AX), Z13
+	JZ           overwrite65
+	VBROADCASTSS 100(AX), Z13
 	VMOVUPS.Z    (BX), K1, Z14
 	VMULPS       Z14, Z13, Z14
 	VFMADD231PS  Z0, Z12, Z14
@@ -2230,10 +2209,9 @@ k59:
 	VMULPS       Z14, Z13, Z14
 	VFMADD231PS  Z6, Z12, Z14
 	VMOVUPS      Z14, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP          next40
 
-overwrite60:
+overwrite65:
 	VMULPS  Z0, Z12, Z0
 	VMOVUPS Z0, K1, (BX)
 	ADDQ    DX, BX
@@ -2254,10 +2232,9 @@ overwrite60:
 	ADDQ    DX, BX
 	VMULPS  Z6, Z12, Z6
 	VMOVUPS Z6, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP     next40
 
-rows40:
+rows45:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -2267,7 +2244,7 @@ rows40:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 
-k61:
+k66:
 	VMOVUPS.Z    (R12), K1, Z12
 	VBROADCASTSS (SI), Z14
 	VFMADD231PS  Z12, Z14, Z0
@@ -2290,12 +2267,12 @@ k61:
 	ADDQ         R11, R8
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k61
-	VBROADCASTSS 80(AX), Z12
-	MOVL         84(AX), CX
+	JNZ          k66
+	VBROADCASTSS 96(AX), Z12
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite62
-	VBROADCASTSS 84(AX), Z13
+	JZ           overwrite67
+	VBROADCASTSS 100(AX), Z13
 	VMOVUPS.Z    (BX), K1, Z14
 	VMULPS       Z14, Z13, Z14
 	VFMADD231PS  Z0, Z12, Z14
@@ -2335,10 +2312,9 @@ k61:
 	VMULPS       Z14, Z13, Z14
 	VFMADD231PS  Z7, Z12, Z14
 	VMOVUPS      Z14, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP          next40
 
-overwrite62:
+overwrite67:
 	VMULPS  Z0, Z12, Z0
 	VMOVUPS Z0, K1, (BX)
 	ADDQ    DX, BX
@@ -2362,10 +2338,9 @@ overwrite62:
 	ADDQ    DX, BX
 	VMULPS  Z7, Z12, Z7
 	VMOVUPS Z7, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP     next40
 
-rows39:
+rows44:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -2376,7 +2351,7 @@ rows39:
 	VPXORD Z7, Z7, Z7
 	VPXORD Z8, Z8, Z8
 
-k63:
+k68:
 	VMOVUPS.Z    (R12), K1, Z12
 	VBROADCASTSS (SI), Z14
 	VFMADD231PS  Z12, Z14, Z0
@@ -2401,12 +2376,12 @@ k63:
 	ADDQ         R11, R8
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k63
-	VBROADCASTSS 80(AX), Z12
-	MOVL         84(AX), CX
+	JNZ          k68
+	VBROADCASTSS 96(AX), Z12
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite64
-	VBROADCASTSS 84(AX), Z13
+	JZ           overwrite69
+	VBROADCASTSS 100(AX), Z13
 	VMOVUPS.Z    (BX), K1, Z14
 	VMULPS       Z14, Z13, Z14
 	VFMADD231PS  Z0, Z12, Z14
@@ -2451,10 +2426,9 @@ k63:
 	VMULPS       Z14, Z13, Z14
 	VFMADD231PS  Z8, Z12, Z14
 	VMOVUPS      Z14, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP          next40
 
-overwrite64:
+overwrite69:
 	VMULPS  Z0, Z12, Z0
 	VMOVUPS Z0, K1, (BX)
 	ADDQ    DX, BX
@@ -2481,10 +2455,9 @@ overwrite64:
 	ADDQ    DX, BX
 	VMULPS  Z8, Z12, Z8
 	VMOVUPS Z8, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP     next40
 
-rows38:
+rows43:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -2496,7 +2469,7 @@ rows38:
 	VPXORD Z8, Z8, Z8
 	VPXORD Z9, Z9, Z9
 
-k65:
+k70:
 	VMOVUPS.Z    (R12), K1, Z12
 	VBROADCASTSS (SI), Z14
 	VFMADD231PS  Z12, Z14, Z0
@@ -2524,12 +2497,12 @@ k65:
 	ADDQ         R11, R9
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k65
-	VBROADCASTSS 80(AX), Z12
-	MOVL         84(AX), CX
+	JNZ          k70
+	VBROADCASTSS 96(AX), Z12
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite66
-	VBROADCASTSS 84(AX), Z13
+	JZ           overwrite71
+	VBROADCASTSS 100(AX), Z13
 	VMOVUPS.Z    (BX), K1, Z14
 	VMULPS       Z14, Z13, Z14
 	VFMADD231PS  Z0, Z12, Z14
@@ -2579,10 +2552,9 @@ k65:
 	VMULPS       Z14, Z13, Z14
 	VFMADD231PS  Z9, Z12, Z14
 	VMOVUPS      Z14, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP          next40
 
-overwrite66:
+overwrite71:
 	VMULPS  Z0, Z12, Z0
 	VMOVUPS Z0, K1, (BX)
 	ADDQ    DX, BX
@@ -2612,10 +2584,9 @@ overwrite66:
 	ADDQ    DX, BX
 	VMULPS  Z9, Z12, Z9
 	VMOVUPS Z9, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP     next40
 
-rows37:
+rows42:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -2628,7 +2599,7 @@ rows37:
 	VPXORD Z9, Z9, Z9
 	VPXORD Z10, Z10, Z10
 
-k67:
+k72:
 	VMOVUPS.Z    (R12), K1, Z12
 	VBROADCASTSS (SI), Z14
 	VFMADD231PS  Z12, Z14, Z0
@@ -2658,12 +2629,12 @@ k67:
 	ADDQ         R11, R9
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k67
-	VBROADCASTSS 80(AX), Z12
-	MOVL         84(AX), CX
+	JNZ          k72
+	VBROADCASTSS 96(AX), Z12
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite68
-	VBROADCASTSS 84(AX), Z13
+	JZ           overwrite73
+	VBROADCASTSS 100(AX), Z13
 	VMOVUPS.Z    (BX), K1, Z14
 	VMULPS       Z14, Z13, Z14
 	VFMADD231PS  Z0, Z12, Z14
@@ -2718,10 +2689,9 @@ k67:
 	VMULPS       Z14, Z13, Z14
 	VFMADD231PS  Z10, Z12, Z14
 	VMOVUPS      Z14, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP          next40
 
-overwrite68:
+overwrite73:
 	VMULPS  Z0, Z12, Z0
 	VMOVUPS Z0, K1, (BX)
 	ADDQ    DX, BX
@@ -2754,10 +2724,9 @@ overwrite68:
 	ADDQ    DX, BX
 	VMULPS  Z10, Z12, Z10
 	VMOVUPS Z10, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP     next40
 
-rows36:
+rows41:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -2771,7 +2740,7 @@ rows36:
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
 
-k69:
+k74:
 	VMOVUPS.Z    (R12), K1, Z12
 	VBROADCASTSS (SI), Z14
 	VFMADD231PS  Z12, Z14, Z0
@@ -2803,12 +2772,12 @@ k69:
 	ADDQ         R11, R9
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k69
-	VBROADCASTSS 80(AX), Z12
-	MOVL         84(AX), CX
+	JNZ          k74
+	VBROADCASTSS 96(AX), Z12
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite70
-	VBROADCASTSS 84(AX), Z13
+	JZ           overwrite75
+	VBROADCASTSS 100(AX), Z13
 	VMOVUPS.Z    (BX), K1, Z14
 	VMULPS       Z14, Z13, Z14
 	VFMADD231PS  Z0, Z12, Z14
@@ -2868,10 +2837,9 @@ k69:
 	VMULPS       Z14, Z13, Z14
 	VFMADD231PS  Z11, Z12, Z14
 	VMOVUPS      Z14, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP          next40
 
-overwrite70:
+overwrite75:
 	VMULPS  Z0, Z12, Z0
 	VMOVUPS Z0, K1, (BX)
 	ADDQ    DX, BX
@@ -2907,24 +2875,36 @@ overwrite70:
 	ADDQ    DX, BX
 	VMULPS  Z11, Z12, Z11
 	VMOVUPS Z11, K1, (BX)
+
+next40:
+	DECQ 88(AX)
+	JZ   done76
+	ADDQ DX, BX
+	MOVQ 80(AX), CX
+	ADDQ CX, (AX)
+	JMP  strip39
+
+done76:
 	VZEROUPPER
 	RET
 
 // func gemmTileShortAVX512Float32(args *byte)
 // Requires: AVX, AVX512F, AVX512VL, BMI2, FMA3
 TEXT ·gemmTileShortAVX512Float32(SB), NOSPLIT, $0-8
-	MOVQ   args+0(FP), AX
-	MOVQ   72(AX), CX
-	MOVQ   $-1, DX
-	BZHIQ  CX, DX, DX
-	KMOVW  DX, K1
+	MOVQ  args+0(FP), AX
+	MOVQ  72(AX), CX
+	MOVQ  $-1, DX
+	BZHIQ CX, DX, DX
+	KMOVW DX, K1
+	MOVQ  8(AX), R10
+	MOVQ  16(AX), R11
+	MOVQ  32(AX), R13
+	MOVQ  40(AX), BX
+	MOVQ  48(AX), DX
+
+strip77:
 	MOVQ   (AX), SI
-	MOVQ   8(AX), R10
-	MOVQ   16(AX), R11
 	MOVQ   24(AX), R12
-	MOVQ   32(AX), R13
-	MOVQ   40(AX), BX
-	MOVQ   48(AX), DX
 	MOVQ   56(AX), CX
 	LEAQ   (SI)(R10*2), DI
 	ADDQ   R10, DI
@@ -2933,60 +2913,58 @@ TEXT ·gemmTileShortAVX512Float32(SB), NOSPLIT, $0-8
 	LEAQ   (R8)(R10*2), R9
 	ADDQ   R10, R9
 	CMPQ   64(AX), $0x0c
-	JEQ    rows71
-	CMPQ   64(AX), $0x0b
-	JEQ    rows72
-	CMPQ   64(AX), $0x0a
-	JEQ    rows73
-	CMPQ   64(AX), $0x09
-	JEQ    rows74
-	CMPQ   64(AX), $0x08
-	JEQ    rows75
-	CMPQ   64(AX), $0x07
-	JEQ    rows76
-	CMPQ   64(AX), $0x06
-	JEQ    rows77
-	CMPQ   64(AX), $0x05
-	JEQ    rows78
-	CMPQ   64(AX), $0x04
 	JEQ    rows79
-	CMPQ   64(AX), $0x03
+	CMPQ   64(AX), $0x0b
 	JEQ    rows80
-	CMPQ   64(AX), $0x02
+	CMPQ   64(AX), $0x0a
 	JEQ    rows81
+	CMPQ   64(AX), $0x09
+	JEQ    rows82
+	CMPQ   64(AX), $0x08
+	JEQ    rows83
+	CMPQ   64(AX), $0x07
+	JEQ    rows84
+	CMPQ   64(AX), $0x06
+	JEQ    rows85
+	CMPQ   64(AX), $0x05
+	JEQ    rows86
+	CMPQ   64(AX), $0x04
+	JEQ    rows87
+	CMPQ   64(AX), $0x03
+	JEQ    rows88
+	CMPQ   64(AX), $0x02
+	JEQ    rows89
 	VXORPS Y0, Y0, Y0
 
-k82:
+k90:
 	VMOVUPS.Z    (R12), K1, Y12
 	VBROADCASTSS (SI), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	ADDQ         R11, SI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k82
-	VBROADCASTSS 80(AX), Y12
-	MOVL         84(AX), CX
+	JNZ          k90
+	VBROADCASTSS 96(AX), Y12
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite83
-	VBROADCASTSS 84(AX), Y13
+	JZ           overwrite91
+	VBROADCASTSS 100(AX), Y13
 	VMOVUPS.Z    (BX), K1, Y14
 	VMULPS       Y14, Y13, Y14
 	VFMADD231PS  Y0, Y12, Y14
 	VMOVUPS      Y14, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP          next78
 
-overwrite83:
+overwrite91:
 	VMULPS  Y0, Y12, Y0
 	VMOVUPS Y0, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP     next78
 
-rows81:
+rows89:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-k84:
+k92:
 	VMOVUPS.Z    (R12), K1, Y12
 	VBROADCASTSS (SI), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -2995,12 +2973,12 @@ k84:
 	ADDQ         R11, SI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k84
-	VBROADCASTSS 80(AX), Y12
-	MOVL         84(AX), CX
+	JNZ          k92
+	VBROADCASTSS 96(AX), Y12
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite85
-	VBROADCASTSS 84(AX), Y13
+	JZ           overwrite93
+	VBROADCASTSS 100(AX), Y13
 	VMOVUPS.Z    (BX), K1, Y14
 	VMULPS       Y14, Y13, Y14
 	VFMADD231PS  Y0, Y12, Y14
@@ -3010,24 +2988,22 @@ k84:
 	VMULPS       Y14, Y13, Y14
 	VFMADD231PS  Y1, Y12, Y14
 	VMOVUPS      Y14, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP          next78
 
-overwrite85:
+overwrite93:
 	VMULPS  Y0, Y12, Y0
 	VMOVUPS Y0, K1, (BX)
 	ADDQ    DX, BX
 	VMULPS  Y1, Y12, Y1
 	VMOVUPS Y1, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP     next78
 
-rows80:
+rows88:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 
-k86:
+k94:
 	VMOVUPS.Z    (R12), K1, Y12
 	VBROADCASTSS (SI), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -3038,12 +3014,12 @@ k86:
 	ADDQ         R11, SI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k86
-	VBROADCASTSS 80(AX), Y12
-	MOVL         84(AX), CX
+	JNZ          k94
+	VBROADCASTSS 96(AX), Y12
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite87
-	VBROADCASTSS 84(AX), Y13
+	JZ           overwrite95
+	VBROADCASTSS 100(AX), Y13
 	VMOVUPS.Z    (BX), K1, Y14
 	VMULPS       Y14, Y13, Y14
 	VFMADD231PS  Y0, Y12, Y14
@@ -3058,10 +3034,9 @@ k86:
 	VMULPS       Y14, Y13, Y14
 	VFMADD231PS  Y2, Y12, Y14
 	VMOVUPS      Y14, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP          next78
 
-overwrite87:
+overwrite95:
 	VMULPS  Y0, Y12, Y0
 	VMOVUPS Y0, K1, (BX)
 	ADDQ    DX, BX
@@ -3070,16 +3045,15 @@ overwrite87:
 	ADDQ    DX, BX
 	VMULPS  Y2, Y12, Y2
 	VMOVUPS Y2, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP     next78
 
-rows79:
+rows87:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-k88:
+k96:
 	VMOVUPS.Z    (R12), K1, Y12
 	VBROADCASTSS (SI), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -3093,12 +3067,12 @@ k88:
 	ADDQ         R11, DI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k88
-	VBROADCASTSS 80(AX), Y12
-	MOVL         84(AX), CX
+	JNZ          k96
+	VBROADCASTSS 96(AX), Y12
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite89
-	VBROADCASTSS 84(AX), Y13
+	JZ           overwrite97
+	VBROADCASTSS 100(AX), Y13
 	VMOVUPS.Z    (BX), K1, Y14
 	VMULPS       Y14, Y13, Y14
 	VFMADD231PS  Y0, Y12, Y14
@@ -3118,10 +3092,9 @@ k88:
 	VMULPS       Y14, Y13, Y14
 	VFMADD231PS  Y3, Y12, Y14
 	VMOVUPS      Y14, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP          next78
 
-overwrite89:
+overwrite97:
 	VMULPS  Y0, Y12, Y0
 	VMOVUPS Y0, K1, (BX)
 	ADDQ    DX, BX
@@ -3133,17 +3106,16 @@ overwrite89:
 	ADDQ    DX, BX
 	VMULPS  Y3, Y12, Y3
 	VMOVUPS Y3, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP     next78
 
-rows78:
+rows86:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 	VXORPS Y4, Y4, Y4
 
-k90:
+k98:
 	VMOVUPS.Z    (R12), K1, Y12
 	VBROADCASTSS (SI), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -3159,12 +3131,12 @@ k90:
 	ADDQ         R11, DI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k90
-	VBROADCASTSS 80(AX), Y12
-	MOVL         84(AX), CX
+	JNZ          k98
+	VBROADCASTSS 96(AX), Y12
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite91
-	VBROADCASTSS 84(AX), Y13
+	JZ           overwrite99
+	VBROADCASTSS 100(AX), Y13
 	VMOVUPS.Z    (BX), K1, Y14
 	VMULPS       Y14, Y13, Y14
 	VFMADD231PS  Y0, Y12, Y14
@@ -3189,10 +3161,9 @@ k90:
 	VMULPS       Y14, Y13, Y14
 	VFMADD231PS  Y4, Y12, Y14
 	VMOVUPS      Y14, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP          next78
 
-overwrite91:
+overwrite99:
 	VMULPS  Y0, Y12, Y0
 	VMOVUPS Y0, K1, (BX)
 	ADDQ    DX, BX
@@ -3207,10 +3178,9 @@ overwrite91:
 	ADDQ    DX, BX
 	VMULPS  Y4, Y12, Y4
 	VMOVUPS Y4, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP     next78
 
-rows77:
+rows85:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -3218,7 +3188,7 @@ rows77:
 	VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5
 
-k92:
+k100:
 	VMOVUPS.Z    (R12), K1, Y12
 	VBROADCASTSS (SI), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -3236,12 +3206,12 @@ k92:
 	ADDQ         R11, DI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k92
-	VBROADCASTSS 80(AX), Y12
-	MOVL         84(AX), CX
+	JNZ          k100
+	VBROADCASTSS 96(AX), Y12
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite93
-	VBROADCASTSS 84(AX), Y13
+	JZ           overwrite101
+	VBROADCASTSS 100(AX), Y13
 	VMOVUPS.Z    (BX), K1, Y14
 	VMULPS       Y14, Y13, Y14
 	VFMADD231PS  Y0, Y12, Y14
@@ -3271,10 +3241,9 @@ k92:
 	VMULPS       Y14, Y13, Y14
 	VFMADD231PS  Y5, Y12, Y14
 	VMOVUPS      Y14, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP          next78
 
-overwrite93:
+overwrite101:
 	VMULPS  Y0, Y12, Y0
 	VMOVUPS Y0, K1, (BX)
 	ADDQ    DX, BX
@@ -3292,10 +3261,9 @@ overwrite93:
 	ADDQ    DX, BX
 	VMULPS  Y5, Y12, Y5
 	VMOVUPS Y5, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP     next78
 
-rows76:
+rows84:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -3304,7 +3272,7 @@ rows76:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 
-k94:
+k102:
 	VMOVUPS.Z    (R12), K1, Y12
 	VBROADCASTSS (SI), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -3325,12 +3293,12 @@ k94:
 	ADDQ         R11, R8
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k94
-	VBROADCASTSS 80(AX), Y12
-	MOVL         84(AX), CX
+	JNZ          k102
+	VBROADCASTSS 96(AX), Y12
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite95
-	VBROADCASTSS 84(AX), Y13
+	JZ           overwrite103
+	VBROADCASTSS 100(AX), Y13
 	VMOVUPS.Z    (BX), K1, Y14
 	VMULPS       Y14, Y13, Y14
 	VFMADD231PS  Y0, Y12, Y14
@@ -3365,10 +3333,9 @@ k94:
 	VMULPS       Y14, Y13, Y14
 	VFMADD231PS  Y6, Y12, Y14
 	VMOVUPS      Y14, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP          next78
 
-overwrite95:
+overwrite103:
 	VMULPS  Y0, Y12, Y0
 	VMOVUPS Y0, K1, (BX)
 	ADDQ    DX, BX
@@ -3389,10 +3356,9 @@ overwrite95:
 	ADDQ    DX, BX
 	VMULPS  Y6, Y12, Y6
 	VMOVUPS Y6, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP     next78
 
-rows75:
+rows83:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -3402,7 +3368,7 @@ rows75:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-k96:
+k104:
 	VMOVUPS.Z    (R12), K1, Y12
 	VBROADCASTSS (SI), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -3425,12 +3391,12 @@ k96:
 	ADDQ         R11, R8
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k96
-	VBROADCASTSS 80(AX), Y12
-	MOVL         84(AX), CX
+	JNZ          k104
+	VBROADCASTSS 96(AX), Y12
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite97
-	VBROADCASTSS 84(AX), Y13
+	JZ           overwrite105
+	VBROADCASTSS 100(AX), Y13
 	VMOVUPS.Z    (BX), K1, Y14
 	VMULPS       Y14, Y13, Y14
 	VFMADD231PS  Y0, Y12, Y14
@@ -3470,10 +3436,9 @@ k96:
 	VMULPS       Y14, Y13, Y14
 	VFMADD231PS  Y7, Y12, Y14
 	VMOVUPS      Y14, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP          next78
 
-overwrite97:
+overwrite105:
 	VMULPS  Y0, Y12, Y0
 	VMOVUPS Y0, K1, (BX)
 	ADDQ    DX, BX
@@ -3497,10 +3462,9 @@ overwrite97:
 	ADDQ    DX, BX
 	VMULPS  Y7, Y12, Y7
 	VMOVUPS Y7, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP     next78
 
-rows74:
+rows82:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -3511,7 +3475,7 @@ rows74:
 	VXORPS Y7, Y7, Y7
 	VXORPS Y8, Y8, Y8
 
-k98:
+k106:
 	VMOVUPS.Z    (R12), K1, Y12
 	VBROADCASTSS (SI), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -3536,12 +3500,12 @@ k98:
 	ADDQ         R11, R8
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k98
-	VBROADCASTSS 80(AX), Y12
-	MOVL         84(AX), CX
+	JNZ          k106
+	VBROADCASTSS 96(AX), Y12
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite99
-	VBROADCASTSS 84(AX), Y13
+	JZ           overwrite107
+	VBROADCASTSS 100(AX), Y13
 	VMOVUPS.Z    (BX), K1, Y14
 	VMULPS       Y14, Y13, Y14
 	VFMADD231PS  Y0, Y12, Y14
@@ -3586,10 +3550,9 @@ k98:
 	VMULPS       Y14, Y13, Y14
 	VFMADD231PS  Y8, Y12, Y14
 	VMOVUPS      Y14, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP          next78
 
-overwrite99:
+overwrite107:
 	VMULPS  Y0, Y12, Y0
 	VMOVUPS Y0, K1, (BX)
 	ADDQ    DX, BX
@@ -3616,10 +3579,9 @@ overwrite99:
 	ADDQ    DX, BX
 	VMULPS  Y8, Y12, Y8
 	VMOVUPS Y8, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP     next78
 
-rows73:
+rows81:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -3631,7 +3593,7 @@ rows73:
 	VXORPS Y8, Y8, Y8
 	VXORPS Y9, Y9, Y9
 
-k100:
+k108:
 	VMOVUPS.Z    (R12), K1, Y12
 	VBROADCASTSS (SI), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -3659,12 +3621,12 @@ k100:
 	ADDQ         R11, R9
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k100
-	VBROADCASTSS 80(AX), Y12
-	MOVL         84(AX), CX
+	JNZ          k108
+	VBROADCASTSS 96(AX), Y12
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite101
-	VBROADCASTSS 84(AX), Y13
+	JZ           overwrite109
+	VBROADCASTSS 100(AX), Y13
 	VMOVUPS.Z    (BX), K1, Y14
 	VMULPS       Y14, Y13, Y14
 	VFMADD231PS  Y0, Y12, Y14
@@ -3714,10 +3676,9 @@ k100:
 	VMULPS       Y14, Y13, Y14
 	VFMADD231PS  Y9, Y12, Y14
 	VMOVUPS      Y14, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP          next78
 
-overwrite101:
+overwrite109:
 	VMULPS  Y0, Y12, Y0
 	VMOVUPS Y0, K1, (BX)
 	ADDQ    DX, BX
@@ -3747,10 +3708,9 @@ overwrite101:
 	ADDQ    DX, BX
 	VMULPS  Y9, Y12, Y9
 	VMOVUPS Y9, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP     next78
 
-rows72:
+rows80:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -3763,7 +3723,7 @@ rows72:
 	VXORPS Y9, Y9, Y9
 	VXORPS Y10, Y10, Y10
 
-k102:
+k110:
 	VMOVUPS.Z    (R12), K1, Y12
 	VBROADCASTSS (SI), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -3793,12 +3753,12 @@ k102:
 	ADDQ         R11, R9
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k102
-	VBROADCASTSS 80(AX), Y12
-	MOVL         84(AX), CX
+	JNZ          k110
+	VBROADCASTSS 96(AX), Y12
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite103
-	VBROADCASTSS 84(AX), Y13
+	JZ           overwrite111
+	VBROADCASTSS 100(AX), Y13
 	VMOVUPS.Z    (BX), K1, Y14
 	VMULPS       Y14, Y13, Y14
 	VFMADD231PS  Y0, Y12, Y14
@@ -3853,10 +3813,9 @@ k102:
 	VMULPS       Y14, Y13, Y14
 	VFMADD231PS  Y10, Y12, Y14
 	VMOVUPS      Y14, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP          next78
 
-overwrite103:
+overwrite111:
 	VMULPS  Y0, Y12, Y0
 	VMOVUPS Y0, K1, (BX)
 	ADDQ    DX, BX
@@ -3889,10 +3848,9 @@ overwrite103:
 	ADDQ    DX, BX
 	VMULPS  Y10, Y12, Y10
 	VMOVUPS Y10, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP     next78
 
-rows71:
+rows79:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -3906,7 +3864,7 @@ rows71:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-k104:
+k112:
 	VMOVUPS.Z    (R12), K1, Y12
 	VBROADCASTSS (SI), Y14
 	VFMADD231PS  Y12, Y14, Y0
@@ -3938,12 +3896,12 @@ k104:
 	ADDQ         R11, R9
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k104
-	VBROADCASTSS 80(AX), Y12
-	MOVL         84(AX), CX
+	JNZ          k112
+	VBROADCASTSS 96(AX), Y12
+	MOVL         100(AX), CX
 	ADDL         CX, CX
-	JZ           overwrite105
-	VBROADCASTSS 84(AX), Y13
+	JZ           overwrite113
+	VBROADCASTSS 100(AX), Y13
 	VMOVUPS.Z    (BX), K1, Y14
 	VMULPS       Y14, Y13, Y14
 	VFMADD231PS  Y0, Y12, Y14
@@ -4003,10 +3961,9 @@ k104:
 	VMULPS       Y14, Y13, Y14
 	VFMADD231PS  Y11, Y12, Y14
 	VMOVUPS      Y14, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP          next78
 
-overwrite105:
+overwrite113:
 	VMULPS  Y0, Y12, Y0
 	VMOVUPS Y0, K1, (BX)
 	ADDQ    DX, BX
@@ -4042,24 +3999,36 @@ overwrite105:
 	ADDQ    DX, BX
 	VMULPS  Y11, Y12, Y11
 	VMOVUPS Y11, K1, (BX)
+
+next78:
+	DECQ 88(AX)
+	JZ   done114
+	ADDQ DX, BX
+	MOVQ 80(AX), CX
+	ADDQ CX, (AX)
+	JMP  strip77
+
+done114:
 	VZEROUPPER
 	RET
 
 // func gemmTileWideAVX512Float64(args *byte)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·gemmTileWideAVX512Float64(SB), NOSPLIT, $0-8
-	MOVQ   args+0(FP), AX
-	MOVQ   72(AX), CX
-	MOVQ   $-1, DX
-	BZHIQ  CX, DX, DX
-	KMOVW  DX, K1
+	MOVQ  args+0(FP), AX
+	MOVQ  72(AX), CX
+	MOVQ  $-1, DX
+	BZHIQ CX, DX, DX
+	KMOVW DX, K1
+	MOVQ  8(AX), R10
+	MOVQ  16(AX), R11
+	MOVQ  32(AX), R13
+	MOVQ  40(AX), BX
+	MOVQ  48(AX), DX
+
+strip115:
 	MOVQ   (AX), SI
-	MOVQ   8(AX), R10
-	MOVQ   16(AX), R11
 	MOVQ   24(AX), R12
-	MOVQ   32(AX), R13
-	MOVQ   40(AX), BX
-	MOVQ   48(AX), DX
 	MOVQ   56(AX), CX
 	LEAQ   (SI)(R10*2), DI
 	ADDQ   R10, DI
@@ -4068,31 +4037,31 @@ TEXT ·gemmTileWideAVX512Float64(SB), NOSPLIT, $0-8
 	LEAQ   (R8)(R10*2), R9
 	ADDQ   R10, R9
 	CMPQ   64(AX), $0x0c
-	JEQ    rows106
+	JEQ    rows117
 	CMPQ   64(AX), $0x0b
-	JEQ    rows107
+	JEQ    rows118
 	CMPQ   64(AX), $0x0a
-	JEQ    rows108
+	JEQ    rows119
 	CMPQ   64(AX), $0x09
-	JEQ    rows109
+	JEQ    rows120
 	CMPQ   64(AX), $0x08
-	JEQ    rows110
+	JEQ    rows121
 	CMPQ   64(AX), $0x07
-	JEQ    rows111
+	JEQ    rows122
 	CMPQ   64(AX), $0x06
-	JEQ    rows112
+	JEQ    rows123
 	CMPQ   64(AX), $0x05
-	JEQ    rows113
+	JEQ    rows124
 	CMPQ   64(AX), $0x04
-	JEQ    rows114
+	JEQ    rows125
 	CMPQ   64(AX), $0x03
-	JEQ    rows115
+	JEQ    rows126
 	CMPQ   64(AX), $0x02
-	JEQ    rows116
+	JEQ    rows127
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 
-k117:
+k128:
 	VMOVUPD      (R12), Z24
 	VMOVUPD.Z    64(R12), K1, Z25
 	VBROADCASTSD (SI), Z26
@@ -4101,12 +4070,12 @@ k117:
 	ADDQ         R11, SI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k117
-	VBROADCASTSD 80(AX), Z24
-	MOVQ         88(AX), CX
+	JNZ          k128
+	VBROADCASTSD 96(AX), Z24
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite118
-	VBROADCASTSD 88(AX), Z25
+	JZ           overwrite129
+	VBROADCASTSD 104(AX), Z25
 	VMOVUPD      (BX), Z26
 	VMULPD       Z26, Z25, Z26
 	VFMADD231PD  Z0, Z24, Z26
@@ -4115,24 +4084,22 @@ k117:
 	VMULPD       Z26, Z25, Z26
 	VFMADD231PD  Z1, Z24, Z26
 	VMOVUPD      Z26, K1, 64(BX)
-	VZEROUPPER
-	RET
+	JMP          next116
 
-overwrite118:
+overwrite129:
 	VMULPD  Z0, Z24, Z0
 	VMOVUPD Z0, (BX)
 	VMULPD  Z1, Z24, Z1
 	VMOVUPD Z1, K1, 64(BX)
-	VZEROUPPER
-	RET
+	JMP     next116
 
-rows116:
+rows127:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 
-k119:
+k130:
 	VMOVUPD      (R12), Z24
 	VMOVUPD.Z    64(R12), K1, Z25
 	VBROADCASTSD (SI), Z26
@@ -4144,12 +4111,12 @@ k119:
 	ADDQ         R11, SI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k119
-	VBROADCASTSD 80(AX), Z24
-	MOVQ         88(AX), CX
+	JNZ          k130
+	VBROADCASTSD 96(AX), Z24
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite120
-	VBROADCASTSD 88(AX), Z25
+	JZ           overwrite131
+	VBROADCASTSD 104(AX), Z25
 	VMOVUPD      (BX), Z26
 	VMULPD       Z26, Z25, Z26
 	VFMADD231PD  Z0, Z24, Z26
@@ -4167,10 +4134,9 @@ k119:
 	VMULPD       Z26, Z25, Z26
 	VFMADD231PD  Z3, Z24, Z26
 	VMOVUPD      Z26, K1, 64(BX)
-	VZEROUPPER
-	RET
+	JMP          next116
 
-overwrite120:
+overwrite131:
 	VMULPD  Z0, Z24, Z0
 	VMOVUPD Z0, (BX)
 	VMULPD  Z1, Z24, Z1
@@ -4180,10 +4146,9 @@ overwrite120:
 	VMOVUPD Z2, (BX)
 	VMULPD  Z3, Z24, Z3
 	VMOVUPD Z3, K1, 64(BX)
-	VZEROUPPER
-	RET
+	JMP     next116
 
-rows115:
+rows126:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -4191,7 +4156,7 @@ rows115:
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
 
-k121:
+k132:
 	VMOVUPD      (R12), Z24
 	VMOVUPD.Z    64(R12), K1, Z25
 	VBROADCASTSD (SI), Z26
@@ -4206,12 +4171,12 @@ k121:
 	ADDQ         R11, SI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k121
-	VBROADCASTSD 80(AX), Z24
-	MOVQ         88(AX), CX
+	JNZ          k132
+	VBROADCASTSD 96(AX), Z24
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite122
-	VBROADCASTSD 88(AX), Z25
+	JZ           overwrite133
+	VBROADCASTSD 104(AX), Z25
 	VMOVUPD      (BX), Z26
 	VMULPD       Z26, Z25, Z26
 	VFMADD231PD  Z0, Z24, Z26
@@ -4238,10 +4203,9 @@ k121:
 	VMULPD       Z26, Z25, Z26
 	VFMADD231PD  Z5, Z24, Z26
 	VMOVUPD      Z26, K1, 64(BX)
-	VZEROUPPER
-	RET
+	JMP          next116
 
-overwrite122:
+overwrite133:
 	VMULPD  Z0, Z24, Z0
 	VMOVUPD Z0, (BX)
 	VMULPD  Z1, Z24, Z1
@@ -4256,10 +4220,9 @@ overwrite122:
 	VMOVUPD Z4, (BX)
 	VMULPD  Z5, Z24, Z5
 	VMOVUPD Z5, K1, 64(BX)
-	VZEROUPPER
-	RET
+	JMP     next116
 
-rows114:
+rows125:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -4269,7 +4232,7 @@ rows114:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 
-k123:
+k134:
 	VMOVUPD      (R12), Z24
 	VMOVUPD.Z    64(R12), K1, Z25
 	VBROADCASTSD (SI), Z26
@@ -4288,12 +4251,12 @@ k123:
 	ADDQ         R11, DI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k123
-	VBROADCASTSD 80(AX), Z24
-	MOVQ         88(AX), CX
+	JNZ          k134
+	VBROADCASTSD 96(AX), Z24
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite124
-	VBROADCASTSD 88(AX), Z25
+	JZ           overwrite135
+	VBROADCASTSD 104(AX), Z25
 	VMOVUPD      (BX), Z26
 	VMULPD       Z26, Z25, Z26
 	VFMADD231PD  Z0, Z24, Z26
@@ -4329,10 +4292,9 @@ k123:
 	VMULPD       Z26, Z25, Z26
 	VFMADD231PD  Z7, Z24, Z26
 	VMOVUPD      Z26, K1, 64(BX)
-	VZEROUPPER
-	RET
+	JMP          next116
 
-overwrite124:
+overwrite135:
 	VMULPD  Z0, Z24, Z0
 	VMOVUPD Z0, (BX)
 	VMULPD  Z1, Z24, Z1
@@ -4352,10 +4314,9 @@ overwrite124:
 	VMOVUPD Z6, (BX)
 	VMULPD  Z7, Z24, Z7
 	VMOVUPD Z7, K1, 64(BX)
-	VZEROUPPER
-	RET
+	JMP     next116
 
-rows113:
+rows124:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -4367,7 +4328,7 @@ rows113:
 	VPXORD Z8, Z8, Z8
 	VPXORD Z9, Z9, Z9
 
-k125:
+k136:
 	VMOVUPD      (R12), Z24
 	VMOVUPD.Z    64(R12), K1, Z25
 	VBROADCASTSD (SI), Z26
@@ -4389,12 +4350,12 @@ k125:
 	ADDQ         R11, DI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k125
-	VBROADCASTSD 80(AX), Z24
-	MOVQ         88(AX), CX
+	JNZ          k136
+	VBROADCASTSD 96(AX), Z24
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite126
-	VBROADCASTSD 88(AX), Z25
+	JZ           overwrite137
+	VBROADCASTSD 104(AX), Z25
 	VMOVUPD      (BX), Z26
 	VMULPD       Z26, Z25, Z26
 	VFMADD231PD  Z0, Z24, Z26
@@ -4439,10 +4400,9 @@ k125:
 	VMULPD       Z26, Z25, Z26
 	VFMADD231PD  Z9, Z24, Z26
 	VMOVUPD      Z26, K1, 64(BX)
-	VZEROUPPER
-	RET
+	JMP          next116
 
-overwrite126:
+overwrite137:
 	VMULPD  Z0, Z24, Z0
 	VMOVUPD Z0, (BX)
 	VMULPD  Z1, Z24, Z1
@@ -4467,10 +4427,9 @@ overwrite126:
 	VMOVUPD Z8, (BX)
 	VMULPD  Z9, Z24, Z9
 	VMOVUPD Z9, K1, 64(BX)
-	VZEROUPPER
-	RET
+	JMP     next116
 
-rows112:
+rows123:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -4484,7 +4443,7 @@ rows112:
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
 
-k127:
+k138:
 	VMOVUPD      (R12), Z24
 	VMOVUPD.Z    64(R12), K1, Z25
 	VBROADCASTSD (SI), Z26
@@ -4509,12 +4468,12 @@ k127:
 	ADDQ         R11, DI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k127
-	VBROADCASTSD 80(AX), Z24
-	MOVQ         88(AX), CX
+	JNZ          k138
+	VBROADCASTSD 96(AX), Z24
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite128
-	VBROADCASTSD 88(AX), Z25
+	JZ           overwrite139
+	VBROADCASTSD 104(AX), Z25
 	VMOVUPD      (BX), Z26
 	VMULPD       Z26, Z25, Z26
 	VFMADD231PD  Z0, Z24, Z26
@@ -4568,10 +4527,9 @@ k127:
 	VMULPD       Z26, Z25, Z26
 	VFMADD231PD  Z11, Z24, Z26
 	VMOVUPD      Z26, K1, 64(BX)
-	VZEROUPPER
-	RET
+	JMP          next116
 
-overwrite128:
+overwrite139:
 	VMULPD  Z0, Z24, Z0
 	VMOVUPD Z0, (BX)
 	VMULPD  Z1, Z24, Z1
@@ -4601,10 +4559,9 @@ overwrite128:
 	VMOVUPD Z10, (BX)
 	VMULPD  Z11, Z24, Z11
 	VMOVUPD Z11, K1, 64(BX)
-	VZEROUPPER
-	RET
+	JMP     next116
 
-rows111:
+rows122:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -4620,7 +4577,7 @@ rows111:
 	VPXORD Z12, Z12, Z12
 	VPXORD Z13, Z13, Z13
 
-k129:
+k140:
 	VMOVUPD      (R12), Z24
 	VMOVUPD.Z    64(R12), K1, Z25
 	VBROADCASTSD (SI), Z26
@@ -4649,12 +4606,12 @@ k129:
 	ADDQ         R11, R8
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k129
-	VBROADCASTSD 80(AX), Z24
-	MOVQ         88(AX), CX
+	JNZ          k140
+	VBROADCASTSD 96(AX), Z24
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite130
-	VBROADCASTSD 88(AX), Z25
+	JZ           overwrite141
+	VBROADCASTSD 104(AX), Z25
 	VMOVUPD      (BX), Z26
 	VMULPD       Z26, Z25, Z26
 	VFMADD231PD  Z0, Z24, Z26
@@ -4717,10 +4674,9 @@ k129:
 	VMULPD       Z26, Z25, Z26
 	VFMADD231PD  Z13, Z24, Z26
 	VMOVUPD      Z26, K1, 64(BX)
-	VZEROUPPER
-	RET
+	JMP          next116
 
-overwrite130:
+overwrite141:
 	VMULPD  Z0, Z24, Z0
 	VMOVUPD Z0, (BX)
 	VMULPD  Z1, Z24, Z1
@@ -4755,10 +4711,9 @@ overwrite130:
 	VMOVUPD Z12, (BX)
 	VMULPD  Z13, Z24, Z13
 	VMOVUPD Z13, K1, 64(BX)
-	VZEROUPPER
-	RET
+	JMP     next116
 
-rows110:
+rows121:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -4776,7 +4731,7 @@ rows110:
 	VPXORD Z14, Z14, Z14
 	VPXORD Z15, Z15, Z15
 
-k131:
+k142:
 	VMOVUPD      (R12), Z24
 	VMOVUPD.Z    64(R12), K1, Z25
 	VBROADCASTSD (SI), Z26
@@ -4808,12 +4763,12 @@ k131:
 	ADDQ         R11, R8
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k131
-	VBROADCASTSD 80(AX), Z24
-	MOVQ         88(AX), CX
+	JNZ          k142
+	VBROADCASTSD 96(AX), Z24
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite132
-	VBROADCASTSD 88(AX), Z25
+	JZ           overwrite143
+	VBROADCASTSD 104(AX), Z25
 	VMOVUPD      (BX), Z26
 	VMULPD       Z26, Z25, Z26
 	VFMADD231PD  Z0, Z24, Z26
@@ -4885,10 +4840,9 @@ k131:
 	VMULPD       Z26, Z25, Z26
 	VFMADD231PD  Z15, Z24, Z26
 	VMOVUPD      Z26, K1, 64(BX)
-	VZEROUPPER
-	RET
+	JMP          next116
 
-overwrite132:
+overwrite143:
 	VMULPD  Z0, Z24, Z0
 	VMOVUPD Z0, (BX)
 	VMULPD  Z1, Z24, Z1
@@ -4928,10 +4882,9 @@ overwrite132:
 	VMOVUPD Z14, (BX)
 	VMULPD  Z15, Z24, Z15
 	VMOVUPD Z15, K1, 64(BX)
-	VZEROUPPER
-	RET
+	JMP     next116
 
-rows109:
+rows120:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -4951,7 +4904,7 @@ rows109:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 
-k133:
+k144:
 	VMOVUPD      (R12), Z24
 	VMOVUPD.Z    64(R12), K1, Z25
 	VBROADCASTSD (SI), Z26
@@ -4986,12 +4939,12 @@ k133:
 	ADDQ         R11, R8
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k133
-	VBROADCASTSD 80(AX), Z24
-	MOVQ         88(AX), CX
+	JNZ          k144
+	VBROADCASTSD 96(AX), Z24
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite134
-	VBROADCASTSD 88(AX), Z25
+	JZ           overwrite145
+	VBROADCASTSD 104(AX), Z25
 	VMOVUPD      (BX), Z26
 	VMULPD       Z26, Z25, Z26
 	VFMADD231PD  Z0, Z24, Z26
@@ -5072,10 +5025,9 @@ k133:
 	VMULPD       Z26, Z25, Z26
 	VFMADD231PD  Z17, Z24, Z26
 	VMOVUPD      Z26, K1, 64(BX)
-	VZEROUPPER
-	RET
+	JMP          next116
 
-overwrite134:
+overwrite145:
 	VMULPD  Z0, Z24, Z0
 	VMOVUPD Z0, (BX)
 	VMULPD  Z1, Z24, Z1
@@ -5120,10 +5072,9 @@ overwrite134:
 	VMOVUPD Z16, (BX)
 	VMULPD  Z17, Z24, Z17
 	VMOVUPD Z17, K1, 64(BX)
-	VZEROUPPER
-	RET
+	JMP     next116
 
-rows108:
+rows119:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -5145,7 +5096,7 @@ rows108:
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 
-k135:
+k146:
 	VMOVUPD      (R12), Z24
 	VMOVUPD.Z    64(R12), K1, Z25
 	VBROADCASTSD (SI), Z26
@@ -5184,12 +5135,12 @@ k135:
 	ADDQ         R11, R9
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k135
-	VBROADCASTSD 80(AX), Z24
-	MOVQ         88(AX), CX
+	JNZ          k146
+	VBROADCASTSD 96(AX), Z24
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite136
-	VBROADCASTSD 88(AX), Z25
+	JZ           overwrite147
+	VBROADCASTSD 104(AX), Z25
 	VMOVUPD      (BX), Z26
 	VMULPD       Z26, Z25, Z26
 	VFMADD231PD  Z0, Z24, Z26
@@ -5279,10 +5230,9 @@ k135:
 	VMULPD       Z26, Z25, Z26
 	VFMADD231PD  Z19, Z24, Z26
 	VMOVUPD      Z26, K1, 64(BX)
-	VZEROUPPER
-	RET
+	JMP          next116
 
-overwrite136:
+overwrite147:
 	VMULPD  Z0, Z24, Z0
 	VMOVUPD Z0, (BX)
 	VMULPD  Z1, Z24, Z1
@@ -5332,10 +5282,9 @@ overwrite136:
 	VMOVUPD Z18, (BX)
 	VMULPD  Z19, Z24, Z19
 	VMOVUPD Z19, K1, 64(BX)
-	VZEROUPPER
-	RET
+	JMP     next116
 
-rows107:
+rows118:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -5359,7 +5308,7 @@ rows107:
 	VPXORD Z20, Z20, Z20
 	VPXORD Z21, Z21, Z21
 
-k137:
+k148:
 	VMOVUPD      (R12), Z24
 	VMOVUPD.Z    64(R12), K1, Z25
 	VBROADCASTSD (SI), Z26
@@ -5401,12 +5350,12 @@ k137:
 	ADDQ         R11, R9
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k137
-	VBROADCASTSD 80(AX), Z24
-	MOVQ         88(AX), CX
+	JNZ          k148
+	VBROADCASTSD 96(AX), Z24
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite138
-	VBROADCASTSD 88(AX), Z25
+	JZ           overwrite149
+	VBROADCASTSD 104(AX), Z25
 	VMOVUPD      (BX), Z26
 	VMULPD       Z26, Z25, Z26
 	VFMADD231PD  Z0, Z24, Z26
@@ -5505,10 +5454,9 @@ k137:
 	VMULPD       Z26, Z25, Z26
 	VFMADD231PD  Z21, Z24, Z26
 	VMOVUPD      Z26, K1, 64(BX)
-	VZEROUPPER
-	RET
+	JMP          next116
 
-overwrite138:
+overwrite149:
 	VMULPD  Z0, Z24, Z0
 	VMOVUPD Z0, (BX)
 	VMULPD  Z1, Z24, Z1
@@ -5563,10 +5511,9 @@ overwrite138:
 	VMOVUPD Z20, (BX)
 	VMULPD  Z21, Z24, Z21
 	VMOVUPD Z21, K1, 64(BX)
-	VZEROUPPER
-	RET
+	JMP     next116
 
-rows106:
+rows117:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -5592,7 +5539,7 @@ rows106:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 
-k139:
+k150:
 	VMOVUPD      (R12), Z24
 	VMOVUPD.Z    64(R12), K1, Z25
 	VBROADCASTSD (SI), Z26
@@ -5637,12 +5584,12 @@ k139:
 	ADDQ         R11, R9
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k139
-	VBROADCASTSD 80(AX), Z24
-	MOVQ         88(AX), CX
+	JNZ          k150
+	VBROADCASTSD 96(AX), Z24
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite140
-	VBROADCASTSD 88(AX), Z25
+	JZ           overwrite151
+	VBROADCASTSD 104(AX), Z25
 	VMOVUPD      (BX), Z26
 	VMULPD       Z26, Z25, Z26
 	VFMADD231PD  Z0, Z24, Z26
@@ -5750,10 +5697,9 @@ k139:
 	VMULPD       Z26, Z25, Z26
 	VFMADD231PD  Z23, Z24, Z26
 	VMOVUPD      Z26, K1, 64(BX)
-	VZEROUPPER
-	RET
+	JMP          next116
 
-overwrite140:
+overwrite151:
 	VMULPD  Z0, Z24, Z0
 	VMOVUPD Z0, (BX)
 	VMULPD  Z1, Z24, Z1
@@ -5813,24 +5759,36 @@ overwrite140:
 	VMOVUPD Z22, (BX)
 	VMULPD  Z23, Z24, Z23
 	VMOVUPD Z23, K1, 64(BX)
+
+next116:
+	DECQ 88(AX)
+	JZ   done152
+	ADDQ DX, BX
+	MOVQ 80(AX), CX
+	ADDQ CX, (AX)
+	JMP  strip115
+
+done152:
 	VZEROUPPER
 	RET
 
 // func gemmTileNarrowAVX512Float64(args *byte)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·gemmTileNarrowAVX512Float64(SB), NOSPLIT, $0-8
-	MOVQ   args+0(FP), AX
-	MOVQ   72(AX), CX
-	MOVQ   $-1, DX
-	BZHIQ  CX, DX, DX
-	KMOVW  DX, K1
+	MOVQ  args+0(FP), AX
+	MOVQ  72(AX), CX
+	MOVQ  $-1, DX
+	BZHIQ CX, DX, DX
+	KMOVW DX, K1
+	MOVQ  8(AX), R10
+	MOVQ  16(AX), R11
+	MOVQ  32(AX), R13
+	MOVQ  40(AX), BX
+	MOVQ  48(AX), DX
+
+strip153:
 	MOVQ   (AX), SI
-	MOVQ   8(AX), R10
-	MOVQ   16(AX), R11
 	MOVQ   24(AX), R12
-	MOVQ   32(AX), R13
-	MOVQ   40(AX), BX
-	MOVQ   48(AX), DX
 	MOVQ   56(AX), CX
 	LEAQ   (SI)(R10*2), DI
 	ADDQ   R10, DI
@@ -5839,60 +5797,58 @@ TEXT ·gemmTileNarrowAVX512Float64(SB), NOSPLIT, $0-8
 	LEAQ   (R8)(R10*2), R9
 	ADDQ   R10, R9
 	CMPQ   64(AX), $0x0c
-	JEQ    rows141
+	JEQ    rows155
 	CMPQ   64(AX), $0x0b
-	JEQ    rows142
+	JEQ    rows156
 	CMPQ   64(AX), $0x0a
-	JEQ    rows143
+	JEQ    rows157
 	CMPQ   64(AX), $0x09
-	JEQ    rows144
+	JEQ    rows158
 	CMPQ   64(AX), $0x08
-	JEQ    rows145
+	JEQ    rows159
 	CMPQ   64(AX), $0x07
-	JEQ    rows146
+	JEQ    rows160
 	CMPQ   64(AX), $0x06
-	JEQ    rows147
+	JEQ    rows161
 	CMPQ   64(AX), $0x05
-	JEQ    rows148
+	JEQ    rows162
 	CMPQ   64(AX), $0x04
-	JEQ    rows149
+	JEQ    rows163
 	CMPQ   64(AX), $0x03
-	JEQ    rows150
+	JEQ    rows164
 	CMPQ   64(AX), $0x02
-	JEQ    rows151
+	JEQ    rows165
 	VPXORD Z0, Z0, Z0
 
-k152:
+k166:
 	VMOVUPD.Z    (R12), K1, Z12
 	VBROADCASTSD (SI), Z14
 	VFMADD231PD  Z12, Z14, Z0
 	ADDQ         R11, SI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k152
-	VBROADCASTSD 80(AX), Z12
-	MOVQ         88(AX), CX
+	JNZ          k166
+	VBROADCASTSD 96(AX), Z12
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite153
-	VBROADCASTSD 88(AX), Z13
+	JZ           overwrite167
+	VBROADCASTSD 104(AX), Z13
 	VMOVUPD.Z    (BX), K1, Z14
 	VMULPD       Z14, Z13, Z14
 	VFMADD231PD  Z0, Z12, Z14
 	VMOVUPD      Z14, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP          next154
 
-overwrite153:
+overwrite167:
 	VMULPD  Z0, Z12, Z0
 	VMOVUPD Z0, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP     next154
 
-rows151:
+rows165:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 
-k154:
+k168:
 	VMOVUPD.Z    (R12), K1, Z12
 	VBROADCASTSD (SI), Z14
 	VFMADD231PD  Z12, Z14, Z0
@@ -5901,12 +5857,12 @@ k154:
 	ADDQ         R11, SI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k154
-	VBROADCASTSD 80(AX), Z12
-	MOVQ         88(AX), CX
+	JNZ          k168
+	VBROADCASTSD 96(AX), Z12
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite155
-	VBROADCASTSD 88(AX), Z13
+	JZ           overwrite169
+	VBROADCASTSD 104(AX), Z13
 	VMOVUPD.Z    (BX), K1, Z14
 	VMULPD       Z14, Z13, Z14
 	VFMADD231PD  Z0, Z12, Z14
@@ -5916,24 +5872,22 @@ k154:
 	VMULPD       Z14, Z13, Z14
 	VFMADD231PD  Z1, Z12, Z14
 	VMOVUPD      Z14, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP          next154
 
-overwrite155:
+overwrite169:
 	VMULPD  Z0, Z12, Z0
 	VMOVUPD Z0, K1, (BX)
 	ADDQ    DX, BX
 	VMULPD  Z1, Z12, Z1
 	VMOVUPD Z1, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP     next154
 
-rows150:
+rows164:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 
-k156:
+k170:
 	VMOVUPD.Z    (R12), K1, Z12
 	VBROADCASTSD (SI), Z14
 	VFMADD231PD  Z12, Z14, Z0
@@ -5944,12 +5898,12 @@ k156:
 	ADDQ         R11, SI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k156
-	VBROADCASTSD 80(AX), Z12
-	MOVQ         88(AX), CX
+	JNZ          k170
+	VBROADCASTSD 96(AX), Z12
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite157
-	VBROADCASTSD 88(AX), Z13
+	JZ           overwrite171
+	VBROADCASTSD 104(AX), Z13
 	VMOVUPD.Z    (BX), K1, Z14
 	VMULPD       Z14, Z13, Z14
 	VFMADD231PD  Z0, Z12, Z14
@@ -5964,10 +5918,9 @@ k156:
 	VMULPD       Z14, Z13, Z14
 	VFMADD231PD  Z2, Z12, Z14
 	VMOVUPD      Z14, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP          next154
 
-overwrite157:
+overwrite171:
 	VMULPD  Z0, Z12, Z0
 	VMOVUPD Z0, K1, (BX)
 	ADDQ    DX, BX
@@ -5976,16 +5929,15 @@ overwrite157:
 	ADDQ    DX, BX
 	VMULPD  Z2, Z12, Z2
 	VMOVUPD Z2, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP     next154
 
-rows149:
+rows163:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 
-k158:
+k172:
 	VMOVUPD.Z    (R12), K1, Z12
 	VBROADCASTSD (SI), Z14
 	VFMADD231PD  Z12, Z14, Z0
@@ -5999,12 +5951,12 @@ k158:
 	ADDQ         R11, DI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k158
-	VBROADCASTSD 80(AX), Z12
-	MOVQ         88(AX), CX
+	JNZ          k172
+	VBROADCASTSD 96(AX), Z12
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite159
-	VBROADCASTSD 88(AX), Z13
+	JZ           overwrite173
+	VBROADCASTSD 104(AX), Z13
 	VMOVUPD.Z    (BX), K1, Z14
 	VMULPD       Z14, Z13, Z14
 	VFMADD231PD  Z0, Z12, Z14
@@ -6024,10 +5976,9 @@ k158:
 	VMULPD       Z14, Z13, Z14
 	VFMADD231PD  Z3, Z12, Z14
 	VMOVUPD      Z14, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP          next154
 
-overwrite159:
+overwrite173:
 	VMULPD  Z0, Z12, Z0
 	VMOVUPD Z0, K1, (BX)
 	ADDQ    DX, BX
@@ -6039,17 +5990,16 @@ overwrite159:
 	ADDQ    DX, BX
 	VMULPD  Z3, Z12, Z3
 	VMOVUPD Z3, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP     next154
 
-rows148:
+rows162:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
 
-k160:
+k174:
 	VMOVUPD.Z    (R12), K1, Z12
 	VBROADCASTSD (SI), Z14
 	VFMADD231PD  Z12, Z14, Z0
@@ -6065,12 +6015,12 @@ k160:
 	ADDQ         R11, DI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k160
-	VBROADCASTSD 80(AX), Z12
-	MOVQ         88(AX), CX
+	JNZ          k174
+	VBROADCASTSD 96(AX), Z12
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite161
-	VBROADCASTSD 88(AX), Z13
+	JZ           overwrite175
+	VBROADCASTSD 104(AX), Z13
 	VMOVUPD.Z    (BX), K1, Z14
 	VMULPD       Z14, Z13, Z14
 	VFMADD231PD  Z0, Z12, Z14
@@ -6095,10 +6045,9 @@ k160:
 	VMULPD       Z14, Z13, Z14
 	VFMADD231PD  Z4, Z12, Z14
 	VMOVUPD      Z14, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP          next154
 
-overwrite161:
+overwrite175:
 	VMULPD  Z0, Z12, Z0
 	VMOVUPD Z0, K1, (BX)
 	ADDQ    DX, BX
@@ -6113,10 +6062,9 @@ overwrite161:
 	ADDQ    DX, BX
 	VMULPD  Z4, Z12, Z4
 	VMOVUPD Z4, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP     next154
 
-rows147:
+rows161:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -6124,7 +6072,7 @@ rows147:
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
 
-k162:
+k176:
 	VMOVUPD.Z    (R12), K1, Z12
 	VBROADCASTSD (SI), Z14
 	VFMADD231PD  Z12, Z14, Z0
@@ -6142,12 +6090,12 @@ k162:
 	ADDQ         R11, DI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k162
-	VBROADCASTSD 80(AX), Z12
-	MOVQ         88(AX), CX
+	JNZ          k176
+	VBROADCASTSD 96(AX), Z12
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite163
-	VBROADCASTSD 88(AX), Z13
+	JZ           overwrite177
+	VBROADCASTSD 104(AX), Z13
 	VMOVUPD.Z    (BX), K1, Z14
 	VMULPD       Z14, Z13, Z14
 	VFMADD231PD  Z0, Z12, Z14
@@ -6177,10 +6125,9 @@ k162:
 	VMULPD       Z14, Z13, Z14
 	VFMADD231PD  Z5, Z12, Z14
 	VMOVUPD      Z14, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP          next154
 
-overwrite163:
+overwrite177:
 	VMULPD  Z0, Z12, Z0
 	VMOVUPD Z0, K1, (BX)
 	ADDQ    DX, BX
@@ -6198,10 +6145,9 @@ overwrite163:
 	ADDQ    DX, BX
 	VMULPD  Z5, Z12, Z5
 	VMOVUPD Z5, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP     next154
 
-rows146:
+rows160:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -6210,7 +6156,7 @@ rows146:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 
-k164:
+k178:
 	VMOVUPD.Z    (R12), K1, Z12
 	VBROADCASTSD (SI), Z14
 	VFMADD231PD  Z12, Z14, Z0
@@ -6231,12 +6177,12 @@ k164:
 	ADDQ         R11, R8
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k164
-	VBROADCASTSD 80(AX), Z12
-	MOVQ         88(AX), CX
+	JNZ          k178
+	VBROADCASTSD 96(AX), Z12
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite165
-	VBROADCASTSD 88(AX), Z13
+	JZ           overwrite179
+	VBROADCASTSD 104(AX), Z13
 	VMOVUPD.Z    (BX), K1, Z14
 	VMULPD       Z14, Z13, Z14
 	VFMADD231PD  Z0, Z12, Z14
@@ -6271,10 +6217,9 @@ k164:
 	VMULPD       Z14, Z13, Z14
 	VFMADD231PD  Z6, Z12, Z14
 	VMOVUPD      Z14, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP          next154
 
-overwrite165:
+overwrite179:
 	VMULPD  Z0, Z12, Z0
 	VMOVUPD Z0, K1, (BX)
 	ADDQ    DX, BX
@@ -6295,10 +6240,9 @@ overwrite165:
 	ADDQ    DX, BX
 	VMULPD  Z6, Z12, Z6
 	VMOVUPD Z6, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP     next154
 
-rows145:
+rows159:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -6308,7 +6252,7 @@ rows145:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 
-k166:
+k180:
 	VMOVUPD.Z    (R12), K1, Z12
 	VBROADCASTSD (SI), Z14
 	VFMADD231PD  Z12, Z14, Z0
@@ -6331,12 +6275,12 @@ k166:
 	ADDQ         R11, R8
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k166
-	VBROADCASTSD 80(AX), Z12
-	MOVQ         88(AX), CX
+	JNZ          k180
+	VBROADCASTSD 96(AX), Z12
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite167
-	VBROADCASTSD 88(AX), Z13
+	JZ           overwrite181
+	VBROADCASTSD 104(AX), Z13
 	VMOVUPD.Z    (BX), K1, Z14
 	VMULPD       Z14, Z13, Z14
 	VFMADD231PD  Z0, Z12, Z14
@@ -6376,10 +6320,9 @@ k166:
 	VMULPD       Z14, Z13, Z14
 	VFMADD231PD  Z7, Z12, Z14
 	VMOVUPD      Z14, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP          next154
 
-overwrite167:
+overwrite181:
 	VMULPD  Z0, Z12, Z0
 	VMOVUPD Z0, K1, (BX)
 	ADDQ    DX, BX
@@ -6403,10 +6346,9 @@ overwrite167:
 	ADDQ    DX, BX
 	VMULPD  Z7, Z12, Z7
 	VMOVUPD Z7, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP     next154
 
-rows144:
+rows158:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -6417,7 +6359,7 @@ rows144:
 	VPXORD Z7, Z7, Z7
 	VPXORD Z8, Z8, Z8
 
-k168:
+k182:
 	VMOVUPD.Z    (R12), K1, Z12
 	VBROADCASTSD (SI), Z14
 	VFMADD231PD  Z12, Z14, Z0
@@ -6442,12 +6384,12 @@ k168:
 	ADDQ         R11, R8
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k168
-	VBROADCASTSD 80(AX), Z12
-	MOVQ         88(AX), CX
+	JNZ          k182
+	VBROADCASTSD 96(AX), Z12
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite169
-	VBROADCASTSD 88(AX), Z13
+	JZ           overwrite183
+	VBROADCASTSD 104(AX), Z13
 	VMOVUPD.Z    (BX), K1, Z14
 	VMULPD       Z14, Z13, Z14
 	VFMADD231PD  Z0, Z12, Z14
@@ -6492,10 +6434,9 @@ k168:
 	VMULPD       Z14, Z13, Z14
 	VFMADD231PD  Z8, Z12, Z14
 	VMOVUPD      Z14, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP          next154
 
-overwrite169:
+overwrite183:
 	VMULPD  Z0, Z12, Z0
 	VMOVUPD Z0, K1, (BX)
 	ADDQ    DX, BX
@@ -6522,10 +6463,9 @@ overwrite169:
 	ADDQ    DX, BX
 	VMULPD  Z8, Z12, Z8
 	VMOVUPD Z8, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP     next154
 
-rows143:
+rows157:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -6537,7 +6477,7 @@ rows143:
 	VPXORD Z8, Z8, Z8
 	VPXORD Z9, Z9, Z9
 
-k170:
+k184:
 	VMOVUPD.Z    (R12), K1, Z12
 	VBROADCASTSD (SI), Z14
 	VFMADD231PD  Z12, Z14, Z0
@@ -6565,12 +6505,12 @@ k170:
 	ADDQ         R11, R9
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k170
-	VBROADCASTSD 80(AX), Z12
-	MOVQ         88(AX), CX
+	JNZ          k184
+	VBROADCASTSD 96(AX), Z12
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite171
-	VBROADCASTSD 88(AX), Z13
+	JZ           overwrite185
+	VBROADCASTSD 104(AX), Z13
 	VMOVUPD.Z    (BX), K1, Z14
 	VMULPD       Z14, Z13, Z14
 	VFMADD231PD  Z0, Z12, Z14
@@ -6620,10 +6560,9 @@ k170:
 	VMULPD       Z14, Z13, Z14
 	VFMADD231PD  Z9, Z12, Z14
 	VMOVUPD      Z14, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP          next154
 
-overwrite171:
+overwrite185:
 	VMULPD  Z0, Z12, Z0
 	VMOVUPD Z0, K1, (BX)
 	ADDQ    DX, BX
@@ -6653,10 +6592,9 @@ overwrite171:
 	ADDQ    DX, BX
 	VMULPD  Z9, Z12, Z9
 	VMOVUPD Z9, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP     next154
 
-rows142:
+rows156:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -6669,7 +6607,7 @@ rows142:
 	VPXORD Z9, Z9, Z9
 	VPXORD Z10, Z10, Z10
 
-k172:
+k186:
 	VMOVUPD.Z    (R12), K1, Z12
 	VBROADCASTSD (SI), Z14
 	VFMADD231PD  Z12, Z14, Z0
@@ -6699,12 +6637,12 @@ k172:
 	ADDQ         R11, R9
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k172
-	VBROADCASTSD 80(AX), Z12
-	MOVQ         88(AX), CX
+	JNZ          k186
+	VBROADCASTSD 96(AX), Z12
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite173
-	VBROADCASTSD 88(AX), Z13
+	JZ           overwrite187
+	VBROADCASTSD 104(AX), Z13
 	VMOVUPD.Z    (BX), K1, Z14
 	VMULPD       Z14, Z13, Z14
 	VFMADD231PD  Z0, Z12, Z14
@@ -6759,10 +6697,9 @@ k172:
 	VMULPD       Z14, Z13, Z14
 	VFMADD231PD  Z10, Z12, Z14
 	VMOVUPD      Z14, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP          next154
 
-overwrite173:
+overwrite187:
 	VMULPD  Z0, Z12, Z0
 	VMOVUPD Z0, K1, (BX)
 	ADDQ    DX, BX
@@ -6795,10 +6732,9 @@ overwrite173:
 	ADDQ    DX, BX
 	VMULPD  Z10, Z12, Z10
 	VMOVUPD Z10, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP     next154
 
-rows141:
+rows155:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -6812,7 +6748,7 @@ rows141:
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
 
-k174:
+k188:
 	VMOVUPD.Z    (R12), K1, Z12
 	VBROADCASTSD (SI), Z14
 	VFMADD231PD  Z12, Z14, Z0
@@ -6844,12 +6780,12 @@ k174:
 	ADDQ         R11, R9
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k174
-	VBROADCASTSD 80(AX), Z12
-	MOVQ         88(AX), CX
+	JNZ          k188
+	VBROADCASTSD 96(AX), Z12
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite175
-	VBROADCASTSD 88(AX), Z13
+	JZ           overwrite189
+	VBROADCASTSD 104(AX), Z13
 	VMOVUPD.Z    (BX), K1, Z14
 	VMULPD       Z14, Z13, Z14
 	VFMADD231PD  Z0, Z12, Z14
@@ -6909,10 +6845,9 @@ k174:
 	VMULPD       Z14, Z13, Z14
 	VFMADD231PD  Z11, Z12, Z14
 	VMOVUPD      Z14, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP          next154
 
-overwrite175:
+overwrite189:
 	VMULPD  Z0, Z12, Z0
 	VMOVUPD Z0, K1, (BX)
 	ADDQ    DX, BX
@@ -6948,24 +6883,36 @@ overwrite175:
 	ADDQ    DX, BX
 	VMULPD  Z11, Z12, Z11
 	VMOVUPD Z11, K1, (BX)
+
+next154:
+	DECQ 88(AX)
+	JZ   done190
+	ADDQ DX, BX
+	MOVQ 80(AX), CX
+	ADDQ CX, (AX)
+	JMP  strip153
+
+done190:
 	VZEROUPPER
 	RET
 
 // func gemmTileShortAVX512Float64(args *byte)
 // Requires: AVX, AVX512F, AVX512VL, BMI2, FMA3
 TEXT ·gemmTileShortAVX512Float64(SB), NOSPLIT, $0-8
-	MOVQ   args+0(FP), AX
-	MOVQ   72(AX), CX
-	MOVQ   $-1, DX
-	BZHIQ  CX, DX, DX
-	KMOVW  DX, K1
+	MOVQ  args+0(FP), AX
+	MOVQ  72(AX), CX
+	MOVQ  $-1, DX
+	BZHIQ CX, DX, DX
+	KMOVW DX, K1
+	MOVQ  8(AX), R10
+	MOVQ  16(AX), R11
+	MOVQ  32(AX), R13
+	MOVQ  40(AX), BX
+	MOVQ  48(AX), DX
+
+strip191:
 	MOVQ   (AX), SI
-	MOVQ   8(AX), R10
-	MOVQ   16(AX), R11
 	MOVQ   24(AX), R12
-	MOVQ   32(AX), R13
-	MOVQ   40(AX), BX
-	MOVQ   48(AX), DX
 	MOVQ   56(AX), CX
 	LEAQ   (SI)(R10*2), DI
 	ADDQ   R10, DI
@@ -6974,60 +6921,58 @@ TEXT ·gemmTileShortAVX512Float64(SB), NOSPLIT, $0-8
 	LEAQ   (R8)(R10*2), R9
 	ADDQ   R10, R9
 	CMPQ   64(AX), $0x0c
-	JEQ    rows176
+	JEQ    rows193
 	CMPQ   64(AX), $0x0b
-	JEQ    rows177
+	JEQ    rows194
 	CMPQ   64(AX), $0x0a
-	JEQ    rows178
+	JEQ    rows195
 	CMPQ   64(AX), $0x09
-	JEQ    rows179
+	JEQ    rows196
 	CMPQ   64(AX), $0x08
-	JEQ    rows180
+	JEQ    rows197
 	CMPQ   64(AX), $0x07
-	JEQ    rows181
+	JEQ    rows198
 	CMPQ   64(AX), $0x06
-	JEQ    rows182
+	JEQ    rows199
 	CMPQ   64(AX), $0x05
-	JEQ    rows183
+	JEQ    rows200
 	CMPQ   64(AX), $0x04
-	JEQ    rows184
+	JEQ    rows201
 	CMPQ   64(AX), $0x03
-	JEQ    rows185
+	JEQ    rows202
 	CMPQ   64(AX), $0x02
-	JEQ    rows186
+	JEQ    rows203
 	VXORPS Y0, Y0, Y0
 
-k187:
+k204:
 	VMOVUPD.Z    (R12), K1, Y12
 	VBROADCASTSD (SI), Y14
 	VFMADD231PD  Y12, Y14, Y0
 	ADDQ         R11, SI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k187
-	VBROADCASTSD 80(AX), Y12
-	MOVQ         88(AX), CX
+	JNZ          k204
+	VBROADCASTSD 96(AX), Y12
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite188
-	VBROADCASTSD 88(AX), Y13
+	JZ           overwrite205
+	VBROADCASTSD 104(AX), Y13
 	VMOVUPD.Z    (BX), K1, Y14
 	VMULPD       Y14, Y13, Y14
 	VFMADD231PD  Y0, Y12, Y14
 	VMOVUPD      Y14, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP          next192
 
-overwrite188:
+overwrite205:
 	VMULPD  Y0, Y12, Y0
 	VMOVUPD Y0, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP     next192
 
-rows186:
+rows203:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-k189:
+k206:
 	VMOVUPD.Z    (R12), K1, Y12
 	VBROADCASTSD (SI), Y14
 	VFMADD231PD  Y12, Y14, Y0
@@ -7036,12 +6981,12 @@ k189:
 	ADDQ         R11, SI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k189
-	VBROADCASTSD 80(AX), Y12
-	MOVQ         88(AX), CX
+	JNZ          k206
+	VBROADCASTSD 96(AX), Y12
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite190
-	VBROADCASTSD 88(AX), Y13
+	JZ           overwrite207
+	VBROADCASTSD 104(AX), Y13
 	VMOVUPD.Z    (BX), K1, Y14
 	VMULPD       Y14, Y13, Y14
 	VFMADD231PD  Y0, Y12, Y14
@@ -7051,24 +6996,22 @@ k189:
 	VMULPD       Y14, Y13, Y14
 	VFMADD231PD  Y1, Y12, Y14
 	VMOVUPD      Y14, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP          next192
 
-overwrite190:
+overwrite207:
 	VMULPD  Y0, Y12, Y0
 	VMOVUPD Y0, K1, (BX)
 	ADDQ    DX, BX
 	VMULPD  Y1, Y12, Y1
 	VMOVUPD Y1, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP     next192
 
-rows185:
+rows202:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 
-k191:
+k208:
 	VMOVUPD.Z    (R12), K1, Y12
 	VBROADCASTSD (SI), Y14
 	VFMADD231PD  Y12, Y14, Y0
@@ -7079,12 +7022,12 @@ k191:
 	ADDQ         R11, SI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k191
-	VBROADCASTSD 80(AX), Y12
-	MOVQ         88(AX), CX
+	JNZ          k208
+	VBROADCASTSD 96(AX), Y12
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite192
-	VBROADCASTSD 88(AX), Y13
+	JZ           overwrite209
+	VBROADCASTSD 104(AX), Y13
 	VMOVUPD.Z    (BX), K1, Y14
 	VMULPD       Y14, Y13, Y14
 	VFMADD231PD  Y0, Y12, Y14
@@ -7099,10 +7042,9 @@ k191:
 	VMULPD       Y14, Y13, Y14
 	VFMADD231PD  Y2, Y12, Y14
 	VMOVUPD      Y14, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP          next192
 
-overwrite192:
+overwrite209:
 	VMULPD  Y0, Y12, Y0
 	VMOVUPD Y0, K1, (BX)
 	ADDQ    DX, BX
@@ -7111,16 +7053,15 @@ overwrite192:
 	ADDQ    DX, BX
 	VMULPD  Y2, Y12, Y2
 	VMOVUPD Y2, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP     next192
 
-rows184:
+rows201:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-k193:
+k210:
 	VMOVUPD.Z    (R12), K1, Y12
 	VBROADCASTSD (SI), Y14
 	VFMADD231PD  Y12, Y14, Y0
@@ -7134,12 +7075,12 @@ k193:
 	ADDQ         R11, DI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k193
-	VBROADCASTSD 80(AX), Y12
-	MOVQ         88(AX), CX
+	JNZ          k210
+	VBROADCASTSD 96(AX), Y12
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite194
-	VBROADCASTSD 88(AX), Y13
+	JZ           overwrite211
+	VBROADCASTSD 104(AX), Y13
 	VMOVUPD.Z    (BX), K1, Y14
 	VMULPD       Y14, Y13, Y14
 	VFMADD231PD  Y0, Y12, Y14
@@ -7159,10 +7100,9 @@ k193:
 	VMULPD       Y14, Y13, Y14
 	VFMADD231PD  Y3, Y12, Y14
 	VMOVUPD      Y14, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP          next192
 
-overwrite194:
+overwrite211:
 	VMULPD  Y0, Y12, Y0
 	VMOVUPD Y0, K1, (BX)
 	ADDQ    DX, BX
@@ -7174,17 +7114,16 @@ overwrite194:
 	ADDQ    DX, BX
 	VMULPD  Y3, Y12, Y3
 	VMOVUPD Y3, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP     next192
 
-rows183:
+rows200:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 	VXORPS Y4, Y4, Y4
 
-k195:
+k212:
 	VMOVUPD.Z    (R12), K1, Y12
 	VBROADCASTSD (SI), Y14
 	VFMADD231PD  Y12, Y14, Y0
@@ -7200,12 +7139,12 @@ k195:
 	ADDQ         R11, DI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k195
-	VBROADCASTSD 80(AX), Y12
-	MOVQ         88(AX), CX
+	JNZ          k212
+	VBROADCASTSD 96(AX), Y12
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite196
-	VBROADCASTSD 88(AX), Y13
+	JZ           overwrite213
+	VBROADCASTSD 104(AX), Y13
 	VMOVUPD.Z    (BX), K1, Y14
 	VMULPD       Y14, Y13, Y14
 	VFMADD231PD  Y0, Y12, Y14
@@ -7230,10 +7169,9 @@ k195:
 	VMULPD       Y14, Y13, Y14
 	VFMADD231PD  Y4, Y12, Y14
 	VMOVUPD      Y14, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP          next192
 
-overwrite196:
+overwrite213:
 	VMULPD  Y0, Y12, Y0
 	VMOVUPD Y0, K1, (BX)
 	ADDQ    DX, BX
@@ -7248,10 +7186,9 @@ overwrite196:
 	ADDQ    DX, BX
 	VMULPD  Y4, Y12, Y4
 	VMOVUPD Y4, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP     next192
 
-rows182:
+rows199:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -7259,7 +7196,7 @@ rows182:
 	VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5
 
-k197:
+k214:
 	VMOVUPD.Z    (R12), K1, Y12
 	VBROADCASTSD (SI), Y14
 	VFMADD231PD  Y12, Y14, Y0
@@ -7277,12 +7214,12 @@ k197:
 	ADDQ         R11, DI
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k197
-	VBROADCASTSD 80(AX), Y12
-	MOVQ         88(AX), CX
+	JNZ          k214
+	VBROADCASTSD 96(AX), Y12
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite198
-	VBROADCASTSD 88(AX), Y13
+	JZ           overwrite215
+	VBROADCASTSD 104(AX), Y13
 	VMOVUPD.Z    (BX), K1, Y14
 	VMULPD       Y14, Y13, Y14
 	VFMADD231PD  Y0, Y12, Y14
@@ -7312,10 +7249,9 @@ k197:
 	VMULPD       Y14, Y13, Y14
 	VFMADD231PD  Y5, Y12, Y14
 	VMOVUPD      Y14, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP          next192
 
-overwrite198:
+overwrite215:
 	VMULPD  Y0, Y12, Y0
 	VMOVUPD Y0, K1, (BX)
 	ADDQ    DX, BX
@@ -7333,10 +7269,9 @@ overwrite198:
 	ADDQ    DX, BX
 	VMULPD  Y5, Y12, Y5
 	VMOVUPD Y5, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP     next192
 
-rows181:
+rows198:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -7345,7 +7280,7 @@ rows181:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 
-k199:
+k216:
 	VMOVUPD.Z    (R12), K1, Y12
 	VBROADCASTSD (SI), Y14
 	VFMADD231PD  Y12, Y14, Y0
@@ -7366,12 +7301,12 @@ k199:
 	ADDQ         R11, R8
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k199
-	VBROADCASTSD 80(AX), Y12
-	MOVQ         88(AX), CX
+	JNZ          k216
+	VBROADCASTSD 96(AX), Y12
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite200
-	VBROADCASTSD 88(AX), Y13
+	JZ           overwrite217
+	VBROADCASTSD 104(AX), Y13
 	VMOVUPD.Z    (BX), K1, Y14
 	VMULPD       Y14, Y13, Y14
 	VFMADD231PD  Y0, Y12, Y14
@@ -7406,10 +7341,9 @@ k199:
 	VMULPD       Y14, Y13, Y14
 	VFMADD231PD  Y6, Y12, Y14
 	VMOVUPD      Y14, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP          next192
 
-overwrite200:
+overwrite217:
 	VMULPD  Y0, Y12, Y0
 	VMOVUPD Y0, K1, (BX)
 	ADDQ    DX, BX
@@ -7430,10 +7364,9 @@ overwrite200:
 	ADDQ    DX, BX
 	VMULPD  Y6, Y12, Y6
 	VMOVUPD Y6, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP     next192
 
-rows180:
+rows197:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -7443,7 +7376,7 @@ rows180:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-k201:
+k218:
 	VMOVUPD.Z    (R12), K1, Y12
 	VBROADCASTSD (SI), Y14
 	VFMADD231PD  Y12, Y14, Y0
@@ -7466,12 +7399,12 @@ k201:
 	ADDQ         R11, R8
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k201
-	VBROADCASTSD 80(AX), Y12
-	MOVQ         88(AX), CX
+	JNZ          k218
+	VBROADCASTSD 96(AX), Y12
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite202
-	VBROADCASTSD 88(AX), Y13
+	JZ           overwrite219
+	VBROADCASTSD 104(AX), Y13
 	VMOVUPD.Z    (BX), K1, Y14
 	VMULPD       Y14, Y13, Y14
 	VFMADD231PD  Y0, Y12, Y14
@@ -7511,10 +7444,9 @@ k201:
 	VMULPD       Y14, Y13, Y14
 	VFMADD231PD  Y7, Y12, Y14
 	VMOVUPD      Y14, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP          next192
 
-overwrite202:
+overwrite219:
 	VMULPD  Y0, Y12, Y0
 	VMOVUPD Y0, K1, (BX)
 	ADDQ    DX, BX
@@ -7538,10 +7470,9 @@ overwrite202:
 	ADDQ    DX, BX
 	VMULPD  Y7, Y12, Y7
 	VMOVUPD Y7, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP     next192
 
-rows179:
+rows196:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -7552,7 +7483,7 @@ rows179:
 	VXORPS Y7, Y7, Y7
 	VXORPS Y8, Y8, Y8
 
-k203:
+k220:
 	VMOVUPD.Z    (R12), K1, Y12
 	VBROADCASTSD (SI), Y14
 	VFMADD231PD  Y12, Y14, Y0
@@ -7577,12 +7508,12 @@ k203:
 	ADDQ         R11, R8
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k203
-	VBROADCASTSD 80(AX), Y12
-	MOVQ         88(AX), CX
+	JNZ          k220
+	VBROADCASTSD 96(AX), Y12
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite204
-	VBROADCASTSD 88(AX), Y13
+	JZ           overwrite221
+	VBROADCASTSD 104(AX), Y13
 	VMOVUPD.Z    (BX), K1, Y14
 	VMULPD       Y14, Y13, Y14
 	VFMADD231PD  Y0, Y12, Y14
@@ -7627,10 +7558,9 @@ k203:
 	VMULPD       Y14, Y13, Y14
 	VFMADD231PD  Y8, Y12, Y14
 	VMOVUPD      Y14, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP          next192
 
-overwrite204:
+overwrite221:
 	VMULPD  Y0, Y12, Y0
 	VMOVUPD Y0, K1, (BX)
 	ADDQ    DX, BX
@@ -7657,10 +7587,9 @@ overwrite204:
 	ADDQ    DX, BX
 	VMULPD  Y8, Y12, Y8
 	VMOVUPD Y8, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP     next192
 
-rows178:
+rows195:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -7672,7 +7601,7 @@ rows178:
 	VXORPS Y8, Y8, Y8
 	VXORPS Y9, Y9, Y9
 
-k205:
+k222:
 	VMOVUPD.Z    (R12), K1, Y12
 	VBROADCASTSD (SI), Y14
 	VFMADD231PD  Y12, Y14, Y0
@@ -7700,12 +7629,12 @@ k205:
 	ADDQ         R11, R9
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k205
-	VBROADCASTSD 80(AX), Y12
-	MOVQ         88(AX), CX
+	JNZ          k222
+	VBROADCASTSD 96(AX), Y12
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite206
-	VBROADCASTSD 88(AX), Y13
+	JZ           overwrite223
+	VBROADCASTSD 104(AX), Y13
 	VMOVUPD.Z    (BX), K1, Y14
 	VMULPD       Y14, Y13, Y14
 	VFMADD231PD  Y0, Y12, Y14
@@ -7755,10 +7684,9 @@ k205:
 	VMULPD       Y14, Y13, Y14
 	VFMADD231PD  Y9, Y12, Y14
 	VMOVUPD      Y14, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP          next192
 
-overwrite206:
+overwrite223:
 	VMULPD  Y0, Y12, Y0
 	VMOVUPD Y0, K1, (BX)
 	ADDQ    DX, BX
@@ -7788,10 +7716,9 @@ overwrite206:
 	ADDQ    DX, BX
 	VMULPD  Y9, Y12, Y9
 	VMOVUPD Y9, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP     next192
 
-rows177:
+rows194:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -7804,7 +7731,7 @@ rows177:
 	VXORPS Y9, Y9, Y9
 	VXORPS Y10, Y10, Y10
 
-k207:
+k224:
 	VMOVUPD.Z    (R12), K1, Y12
 	VBROADCASTSD (SI), Y14
 	VFMADD231PD  Y12, Y14, Y0
@@ -7834,12 +7761,12 @@ k207:
 	ADDQ         R11, R9
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k207
-	VBROADCASTSD 80(AX), Y12
-	MOVQ         88(AX), CX
+	JNZ          k224
+	VBROADCASTSD 96(AX), Y12
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite208
-	VBROADCASTSD 88(AX), Y13
+	JZ           overwrite225
+	VBROADCASTSD 104(AX), Y13
 	VMOVUPD.Z    (BX), K1, Y14
 	VMULPD       Y14, Y13, Y14
 	VFMADD231PD  Y0, Y12, Y14
@@ -7894,10 +7821,9 @@ k207:
 	VMULPD       Y14, Y13, Y14
 	VFMADD231PD  Y10, Y12, Y14
 	VMOVUPD      Y14, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP          next192
 
-overwrite208:
+overwrite225:
 	VMULPD  Y0, Y12, Y0
 	VMOVUPD Y0, K1, (BX)
 	ADDQ    DX, BX
@@ -7930,10 +7856,9 @@ overwrite208:
 	ADDQ    DX, BX
 	VMULPD  Y10, Y12, Y10
 	VMOVUPD Y10, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP     next192
 
-rows176:
+rows193:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -7947,7 +7872,7 @@ rows176:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-k209:
+k226:
 	VMOVUPD.Z    (R12), K1, Y12
 	VBROADCASTSD (SI), Y14
 	VFMADD231PD  Y12, Y14, Y0
@@ -7979,12 +7904,12 @@ k209:
 	ADDQ         R11, R9
 	ADDQ         R13, R12
 	DECQ         CX
-	JNZ          k209
-	VBROADCASTSD 80(AX), Y12
-	MOVQ         88(AX), CX
+	JNZ          k226
+	VBROADCASTSD 96(AX), Y12
+	MOVQ         104(AX), CX
 	ADDQ         CX, CX
-	JZ           overwrite210
-	VBROADCASTSD 88(AX), Y13
+	JZ           overwrite227
+	VBROADCASTSD 104(AX), Y13
 	VMOVUPD.Z    (BX), K1, Y14
 	VMULPD       Y14, Y13, Y14
 	VFMADD231PD  Y0, Y12, Y14
@@ -8044,10 +7969,9 @@ k209:
 	VMULPD       Y14, Y13, Y14
 	VFMADD231PD  Y11, Y12, Y14
 	VMOVUPD      Y14, K1, (BX)
-	VZEROUPPER
-	RET
+	JMP          next192
 
-overwrite210:
+overwrite227:
 	VMULPD  Y0, Y12, Y0
 	VMOVUPD Y0, K1, (BX)
 	ADDQ    DX, BX
@@ -8083,5 +8007,15 @@ overwrite210:
 	ADDQ    DX, BX
 	VMULPD  Y11, Y12, Y11
 	VMOVUPD Y11, K1, (BX)
+
+next192:
+	DECQ 88(AX)
+	JZ   done228
+	ADDQ DX, BX
+	MOVQ 80(AX), CX
+	ADDQ CX, (AX)
+	JMP  strip191
+
+done228:
 	VZEROUPPER
 	RET

@@ -5,11 +5,11 @@ import "unsafe"
 // A Float is an element type that loops exist for.
 type Float interface{ float32 | float64 }
 
-// A Tile is one call of a loop of matrix multiplication: C = Alpha*A*B + Beta*C for a few rows and columns of C, where an
+// A Tile is one call of a loop of matrix multiplication: C = Alpha*A*B + Beta*C for a few columns and some strips of a few rows of C, where an
 // element of C is a chain of fused multiply-adds over ascending k, starting from zero, and then Alpha*chain + Beta*C,
 // fused too. Beta 0 leaves C unread. Elements beyond the rows and columns are neither read nor written.
 //
-// Rows of B and C are contiguous; A has any strides. Distances are in bytes. Assembly knows the order of the fields.
+// Rows of B and C are contiguous; A has any strides. Distances are in bytes. Assembly knows the order of the fields. A call changes A, and ends with Count 0.
 type Tile[T Float] struct {
 	A     unsafe.Pointer
 	RowA  int // from one row of A to the next
@@ -19,8 +19,10 @@ type Tile[T Float] struct {
 	C     unsafe.Pointer
 	RowC  int
 	Depth int // how many k, at least 1
-	Rows  int // at least 1 and at most TileRows
+	Rows  int // of a strip, at least 1 and at most TileRows
 	Tail  int // how many elements of the last vector exist, at least 1; RunTile sets it
+	NextA int // from one strip of A to the next; those of C follow each other
+	Count int // strips, at least 1
 	Alpha T
 	Beta  T
 }

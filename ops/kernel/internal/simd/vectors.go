@@ -73,9 +73,8 @@ type Vectors struct {
 	// The last 7 elements of patches and of image are not part of any window. Every number is at least 1.
 	CopyPatchRows func(patches, image []float32, channels, plane, kernelHeight, kernelWidth, rowStep, rows, width, step, stride int)
 
-	// These are the transforms of Winograd's F(2x2, 3x3): out = L*in*L' for a run of tiles, where element [i, j] of a tile is 8*vectors numbers, which begin
-	// i*Row + j*Column elements after the start of the tile. Both numbers are at least 1. They add, subtract and halve in the order that package kernel says (winogradLine).
-	WinogradInput, WinogradOutput, WinogradOutputGrad, WinogradFilter, WinogradFilterGrad WinogradTransform
+	// These are the transforms of Winograd's F(2x2, 3x3) and F(4x4, 3x3).
+	Winograd2x2, Winograd4x4 WinogradTransforms
 
 	// These pool windows of 2 x 2 that neither overlap nor leave gaps: rows rows of width outputs, which is at least 4,
 	// from rows that are step apart. The first of equal elements is the largest, a NaN larger than any number.
@@ -87,7 +86,14 @@ type Vectors struct {
 	FromFloat16, FromBFloat16 func(out []float32, x []uint16)
 }
 
-// A WinogradTransform is one of the transforms of Vectors. Distances are in elements.
+// WinogradTransforms are those of tiles of inputs, of outputs and their gradients, and of filters and their gradients.
+type WinogradTransforms struct {
+	Input, Output, OutputGrad, Filter, FilterGrad WinogradTransform
+}
+
+// A WinogradTransform computes out = L*in*L' for a run of tiles. Element [i, j] of a tile is 8*vectors numbers, which begin i*Row + j*Column elements after
+// the start of the tile. Tiles and vectors are at least 1; distances are in elements, and may be negative. The order of the operations is that of package
+// kernel (winogradLine).
 type WinogradTransform func(out, in []float32, outRow, outColumn, outTile, inRow, inColumn, inTile, tiles, vectors int)
 
 // Float32 returns the loops over float32, or nil at level None.

@@ -14,25 +14,61 @@ func widest(narrow, wide WinogradTransform) WinogradTransform {
 }
 
 //go:noescape
-func winogradInput(out, in []float32, outRow, outColumn, outTile, inRow, inColumn, inTile, tiles, vectors int)
+func winogradInput2x2(out, in []float32, outRow, outColumn, outTile, inRow, inColumn, inTile, tiles, vectors int)
 
 //go:noescape
-func winogradOutput(out, in []float32, outRow, outColumn, outTile, inRow, inColumn, inTile, tiles, vectors int)
+func winogradInput2x2Wide(out, in []float32, outRow, outColumn, outTile, inRow, inColumn, inTile, tiles, vectors int)
 
 //go:noescape
-func winogradOutputGrad(out, in []float32, outRow, outColumn, outTile, inRow, inColumn, inTile, tiles, vectors int)
+func winogradOutput2x2(out, in []float32, outRow, outColumn, outTile, inRow, inColumn, inTile, tiles, vectors int)
 
 //go:noescape
-func winogradFilter(out, in []float32, outRow, outColumn, outTile, inRow, inColumn, inTile, tiles, vectors int)
+func winogradOutput2x2Wide(out, in []float32, outRow, outColumn, outTile, inRow, inColumn, inTile, tiles, vectors int)
 
 //go:noescape
-func winogradFilterGrad(out, in []float32, outRow, outColumn, outTile, inRow, inColumn, inTile, tiles, vectors int)
+func winogradOutputGrad2x2(out, in []float32, outRow, outColumn, outTile, inRow, inColumn, inTile, tiles, vectors int)
 
 //go:noescape
-func winogradInputWide(out, in []float32, outRow, outColumn, outTile, inRow, inColumn, inTile, tiles, vectors int)
+func winogradOutputGrad2x2Wide(out, in []float32, outRow, outColumn, outTile, inRow, inColumn, inTile, tiles, vectors int)
 
 //go:noescape
-func winogradOutputWide(out, in []float32, outRow, outColumn, outTile, inRow, inColumn, inTile, tiles, vectors int)
+func winogradFilter2x2(out, in []float32, outRow, outColumn, outTile, inRow, inColumn, inTile, tiles, vectors int)
 
 //go:noescape
-func winogradOutputGradWide(out, in []float32, outRow, outColumn, outTile, inRow, inColumn, inTile, tiles, vectors int)
+func winogradFilter2x2Wide(out, in []float32, outRow, outColumn, outTile, inRow, inColumn, inTile, tiles, vectors int)
+
+//go:noescape
+func winogradFilterGrad2x2(out, in []float32, outRow, outColumn, outTile, inRow, inColumn, inTile, tiles, vectors int)
+
+//go:noescape
+func winogradFilterGrad2x2Wide(out, in []float32, outRow, outColumn, outTile, inRow, inColumn, inTile, tiles, vectors int)
+
+//go:noescape
+func winogradInput4x4(out, in []float32, outRow, outColumn, outTile, inRow, inColumn, inTile, tiles, vectors int)
+
+//go:noescape
+func winogradInput4x4Wide(out, in []float32, outRow, outColumn, outTile, inRow, inColumn, inTile, tiles, vectors int)
+
+//go:noescape
+func winogradOutput4x4(out, in []float32, outRow, outColumn, outTile, inRow, inColumn, inTile, tiles, vectors int)
+
+//go:noescape
+func winogradOutput4x4Wide(out, in []float32, outRow, outColumn, outTile, inRow, inColumn, inTile, tiles, vectors int)
+
+//go:noescape
+func winogradOutputGrad4x4(out, in []float32, outRow, outColumn, outTile, inRow, inColumn, inTile, tiles, vectors int)
+
+//go:noescape
+func winogradOutputGrad4x4Wide(out, in []float32, outRow, outColumn, outTile, inRow, inColumn, inTile, tiles, vectors int)
+
+//go:noescape
+func winogradFilter4x4(out, in []float32, outRow, outColumn, outTile, inRow, inColumn, inTile, tiles, vectors int)
+
+//go:noescape
+func winogradFilter4x4Wide(out, in []float32, outRow, outColumn, outTile, inRow, inColumn, inTile, tiles, vectors int)
+
+//go:noescape
+func winogradFilterGrad4x4(out, in []float32, outRow, outColumn, outTile, inRow, inColumn, inTile, tiles, vectors int)
+
+//go:noescape
+func winogradFilterGrad4x4Wide(out, in []float32, outRow, outColumn, outTile, inRow, inColumn, inTile, tiles, vectors int)

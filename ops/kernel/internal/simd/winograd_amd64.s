@@ -4,9 +4,9 @@
 
 #include "textflag.h"
 
-// func winogradInput(out []float32, in []float32, outRow int, outColumn int, outTile int, inRow int, inColumn int, inTile int, tiles int, vectors int)
+// func winogradInput2x2(out []float32, in []float32, outRow int, outColumn int, outTile int, inRow int, inColumn int, inTile int, tiles int, vectors int)
 // Requires: AVX
-TEXT ·winogradInput(SB), NOSPLIT, $0-112
+TEXT ·winogradInput2x2(SB), NOSPLIT, $0-112
 	MOVQ out_base+0(FP), AX
 	MOVQ in_base+24(FP), CX
 	MOVQ outRow+48(FP), DX
@@ -131,9 +131,9 @@ vector2:
 	VZEROUPPER
 	RET
 
-// func winogradInputWide(out []float32, in []float32, outRow int, outColumn int, outTile int, inRow int, inColumn int, inTile int, tiles int, vectors int)
+// func winogradInput2x2Wide(out []float32, in []float32, outRow int, outColumn int, outTile int, inRow int, inColumn int, inTile int, tiles int, vectors int)
 // Requires: AVX, AVX512F
-TEXT ·winogradInputWide(SB), NOSPLIT, $0-112
+TEXT ·winogradInput2x2Wide(SB), NOSPLIT, $0-112
 	MOVQ out_base+0(FP), AX
 	MOVQ in_base+24(FP), CX
 	MOVQ outRow+48(FP), DX
@@ -244,9 +244,9 @@ vector4:
 	VZEROUPPER
 	RET
 
-// func winogradOutput(out []float32, in []float32, outRow int, outColumn int, outTile int, inRow int, inColumn int, inTile int, tiles int, vectors int)
+// func winogradOutput2x2(out []float32, in []float32, outRow int, outColumn int, outTile int, inRow int, inColumn int, inTile int, tiles int, vectors int)
 // Requires: AVX
-TEXT ·winogradOutput(SB), NOSPLIT, $0-112
+TEXT ·winogradOutput2x2(SB), NOSPLIT, $0-112
 	MOVQ out_base+0(FP), AX
 	MOVQ in_base+24(FP), CX
 	MOVQ outRow+48(FP), DX
@@ -257,7 +257,6 @@ TEXT ·winogradOutput(SB), NOSPLIT, $0-112
 	SHLQ $0x02, SI
 	MOVQ inColumn+80(FP), DI
 	SHLQ $0x02, DI
-	LEAQ (DX)(DX*2), R8
 	LEAQ (DI)(DI*2), R8
 
 tile5:
@@ -335,9 +334,9 @@ vector6:
 	VZEROUPPER
 	RET
 
-// func winogradOutputWide(out []float32, in []float32, outRow int, outColumn int, outTile int, inRow int, inColumn int, inTile int, tiles int, vectors int)
+// func winogradOutput2x2Wide(out []float32, in []float32, outRow int, outColumn int, outTile int, inRow int, inColumn int, inTile int, tiles int, vectors int)
 // Requires: AVX, AVX512F
-TEXT ·winogradOutputWide(SB), NOSPLIT, $0-112
+TEXT ·winogradOutput2x2Wide(SB), NOSPLIT, $0-112
 	MOVQ out_base+0(FP), AX
 	MOVQ in_base+24(FP), CX
 	MOVQ outRow+48(FP), DX
@@ -348,7 +347,6 @@ TEXT ·winogradOutputWide(SB), NOSPLIT, $0-112
 	SHLQ $0x02, SI
 	MOVQ inColumn+80(FP), DI
 	SHLQ $0x02, DI
-	LEAQ (DX)(DX*2), R8
 	LEAQ (DI)(DI*2), R8
 
 tile7:
@@ -426,9 +424,9 @@ vector8:
 	VZEROUPPER
 	RET
 
-// func winogradOutputGrad(out []float32, in []float32, outRow int, outColumn int, outTile int, inRow int, inColumn int, inTile int, tiles int, vectors int)
+// func winogradOutputGrad2x2(out []float32, in []float32, outRow int, outColumn int, outTile int, inRow int, inColumn int, inTile int, tiles int, vectors int)
 // Requires: AVX
-TEXT ·winogradOutputGrad(SB), NOSPLIT, $0-112
+TEXT ·winogradOutputGrad2x2(SB), NOSPLIT, $0-112
 	MOVQ out_base+0(FP), AX
 	MOVQ in_base+24(FP), CX
 	MOVQ outRow+48(FP), DX
@@ -440,7 +438,6 @@ TEXT ·winogradOutputGrad(SB), NOSPLIT, $0-112
 	MOVQ inColumn+80(FP), DI
 	SHLQ $0x02, DI
 	LEAQ (DX)(DX*2), R8
-	LEAQ (DI)(DI*2), R9
 
 tile9:
 	MOVQ vectors+104(FP), R9
@@ -505,9 +502,9 @@ vector10:
 	VZEROUPPER
 	RET
 
-// func winogradOutputGradWide(out []float32, in []float32, outRow int, outColumn int, outTile int, inRow int, inColumn int, inTile int, tiles int, vectors int)
+// func winogradOutputGrad2x2Wide(out []float32, in []float32, outRow int, outColumn int, outTile int, inRow int, inColumn int, inTile int, tiles int, vectors int)
 // Requires: AVX, AVX512F
-TEXT ·winogradOutputGradWide(SB), NOSPLIT, $0-112
+TEXT ·winogradOutputGrad2x2Wide(SB), NOSPLIT, $0-112
 	MOVQ out_base+0(FP), AX
 	MOVQ in_base+24(FP), CX
 	MOVQ outRow+48(FP), DX
@@ -519,7 +516,6 @@ TEXT ·winogradOutputGradWide(SB), NOSPLIT, $0-112
 	MOVQ inColumn+80(FP), DI
 	SHLQ $0x02, DI
 	LEAQ (DX)(DX*2), R8
-	LEAQ (DI)(DI*2), R9
 
 tile11:
 	MOVQ vectors+104(FP), R9
@@ -584,9 +580,9 @@ vector12:
 	VZEROUPPER
 	RET
 
-// func winogradFilter(out []float32, in []float32, outRow int, outColumn int, outTile int, inRow int, inColumn int, inTile int, tiles int, vectors int)
+// func winogradFilter2x2(out []float32, in []float32, outRow int, outColumn int, outTile int, inRow int, inColumn int, inTile int, tiles int, vectors int)
 // Requires: AVX
-TEXT ·winogradFilter(SB), NOSPLIT, $0-112
+TEXT ·winogradFilter2x2(SB), NOSPLIT, $0-112
 	MOVQ out_base+0(FP), AX
 	MOVQ in_base+24(FP), CX
 	MOVQ outRow+48(FP), DX
@@ -598,7 +594,6 @@ TEXT ·winogradFilter(SB), NOSPLIT, $0-112
 	MOVQ inColumn+80(FP), DI
 	SHLQ $0x02, DI
 	LEAQ (DX)(DX*2), R8
-	LEAQ (DI)(DI*2), R9
 
 tile13:
 	MOVQ vectors+104(FP), R9
@@ -723,9 +718,9 @@ DATA word3f000000<>+24(SB)/4, $0x3f000000
 DATA word3f000000<>+28(SB)/4, $0x3f000000
 GLOBL word3f000000<>(SB), RODATA|NOPTR, $32
 
-// func winogradFilterGrad(out []float32, in []float32, outRow int, outColumn int, outTile int, inRow int, inColumn int, inTile int, tiles int, vectors int)
-// Requires: AVX
-TEXT ·winogradFilterGrad(SB), NOSPLIT, $0-112
+// func winogradFilter2x2Wide(out []float32, in []float32, outRow int, outColumn int, outTile int, inRow int, inColumn int, inTile int, tiles int, vectors int)
+// Requires: AVX, AVX512F
+TEXT ·winogradFilter2x2Wide(SB), NOSPLIT, $0-112
 	MOVQ out_base+0(FP), AX
 	MOVQ in_base+24(FP), CX
 	MOVQ outRow+48(FP), DX
@@ -737,12 +732,125 @@ TEXT ·winogradFilterGrad(SB), NOSPLIT, $0-112
 	MOVQ inColumn+80(FP), DI
 	SHLQ $0x02, DI
 	LEAQ (DX)(DX*2), R8
-	LEAQ (DI)(DI*2), R8
 
 tile15:
 	MOVQ vectors+104(FP), R9
 
 vector16:
+	MOVQ        CX, R10
+	VMOVUPS     (R10), Z0
+	VMOVUPS     (R10)(DI*2), Z1
+	VADDPS      Z1, Z0, Z2
+	VMOVUPS     (R10)(DI*1), Z3
+	VADDPS      Z3, Z2, Z2
+	VMULPS.BCST word3f000000<>+0(SB), Z2, Z2
+	VADDPS      Z1, Z0, Z4
+	VSUBPS      Z3, Z4, Z3
+	VMULPS.BCST word3f000000<>+0(SB), Z3, Z3
+	ADDQ        SI, R10
+	VMOVUPS     (R10), Z4
+	VMOVUPS     (R10)(DI*2), Z5
+	VADDPS      Z5, Z4, Z6
+	VMOVUPS     (R10)(DI*1), Z7
+	VADDPS      Z7, Z6, Z6
+	VMULPS.BCST word3f000000<>+0(SB), Z6, Z6
+	VADDPS      Z5, Z4, Z8
+	VSUBPS      Z7, Z8, Z7
+	VMULPS.BCST word3f000000<>+0(SB), Z7, Z7
+	ADDQ        SI, R10
+	VMOVUPS     (R10), Z8
+	VMOVUPS     (R10)(DI*2), Z9
+	VADDPS      Z9, Z8, Z10
+	VMOVUPS     (R10)(DI*1), Z11
+	VADDPS      Z11, Z10, Z10
+	VMULPS.BCST word3f000000<>+0(SB), Z10, Z10
+	VADDPS      Z9, Z8, Z12
+	VSUBPS      Z11, Z12, Z11
+	VMULPS.BCST word3f000000<>+0(SB), Z11, Z11
+	MOVQ        AX, R10
+	VMOVUPS     Z0, (R10)
+	VADDPS      Z8, Z0, Z12
+	VADDPS      Z4, Z12, Z12
+	VMULPS.BCST word3f000000<>+0(SB), Z12, Z12
+	VMOVUPS     Z12, (R10)(DX*1)
+	VADDPS      Z8, Z0, Z0
+	VSUBPS      Z4, Z0, Z0
+	VMULPS.BCST word3f000000<>+0(SB), Z0, Z0
+	VMOVUPS     Z0, (R10)(DX*2)
+	VMOVUPS     Z8, (R10)(R8*1)
+	ADDQ        BX, R10
+	VMOVUPS     Z2, (R10)
+	VADDPS      Z10, Z2, Z0
+	VADDPS      Z6, Z0, Z0
+	VMULPS.BCST word3f000000<>+0(SB), Z0, Z0
+	VMOVUPS     Z0, (R10)(DX*1)
+	VADDPS      Z10, Z2, Z0
+	VSUBPS      Z6, Z0, Z0
+	VMULPS.BCST word3f000000<>+0(SB), Z0, Z0
+	VMOVUPS     Z0, (R10)(DX*2)
+	VMOVUPS     Z10, (R10)(R8*1)
+	ADDQ        BX, R10
+	VMOVUPS     Z3, (R10)
+	VADDPS      Z11, Z3, Z0
+	VADDPS      Z7, Z0, Z0
+	VMULPS.BCST word3f000000<>+0(SB), Z0, Z0
+	VMOVUPS     Z0, (R10)(DX*1)
+	VADDPS      Z11, Z3, Z0
+	VSUBPS      Z7, Z0, Z0
+	VMULPS.BCST word3f000000<>+0(SB), Z0, Z0
+	VMOVUPS     Z0, (R10)(DX*2)
+	VMOVUPS     Z11, (R10)(R8*1)
+	ADDQ        BX, R10
+	VMOVUPS     Z1, (R10)
+	VADDPS      Z9, Z1, Z0
+	VADDPS      Z5, Z0, Z0
+	VMULPS.BCST word3f000000<>+0(SB), Z0, Z0
+	VMOVUPS     Z0, (R10)(DX*1)
+	VADDPS      Z9, Z1, Z0
+	VSUBPS      Z5, Z0, Z0
+	VMULPS.BCST word3f000000<>+0(SB), Z0, Z0
+	VMOVUPS     Z0, (R10)(DX*2)
+	VMOVUPS     Z9, (R10)(R8*1)
+	ADDQ        $0x40, CX
+	ADDQ        $0x40, AX
+	DECQ        R9
+	JNZ         vector16
+	MOVQ        vectors+104(FP), R9
+	NEGQ        R9
+	SHLQ        $0x06, R9
+	ADDQ        R9, CX
+	MOVQ        inTile+88(FP), R9
+	LEAQ        (CX)(R9*4), CX
+	MOVQ        vectors+104(FP), R9
+	NEGQ        R9
+	SHLQ        $0x06, R9
+	ADDQ        R9, AX
+	MOVQ        outTile+64(FP), R9
+	LEAQ        (AX)(R9*4), AX
+	DECQ        tiles+96(FP)
+	JNZ         tile15
+	VZEROUPPER
+	RET
+
+// func winogradFilterGrad2x2(out []float32, in []float32, outRow int, outColumn int, outTile int, inRow int, inColumn int, inTile int, tiles int, vectors int)
+// Requires: AVX
+TEXT ·winogradFilterGrad2x2(SB), NOSPLIT, $0-112
+	MOVQ out_base+0(FP), AX
+	MOVQ in_base+24(FP), CX
+	MOVQ outRow+48(FP), DX
+	SHLQ $0x02, DX
+	MOVQ outColumn+56(FP), BX
+	SHLQ $0x02, BX
+	MOVQ inRow+72(FP), SI
+	SHLQ $0x02, SI
+	MOVQ inColumn+80(FP), DI
+	SHLQ $0x02, DI
+	LEAQ (DI)(DI*2), R8
+
+tile17:
+	MOVQ vectors+104(FP), R9
+
+vector18:
 	MOVQ    CX, R10
 	VMOVUPS (R10), Y0
 	VMOVUPS (R10)(DI*1), Y1
@@ -848,7 +956,7 @@ vector16:
 	ADDQ    $0x20, CX
 	ADDQ    $0x20, AX
 	DECQ    R9
-	JNZ     vector16
+	JNZ     vector18
 	MOVQ    vectors+104(FP), R9
 	NEGQ    R9
 	SHLQ    $0x05, R9
@@ -862,6 +970,3222 @@ vector16:
 	MOVQ    outTile+64(FP), R9
 	LEAQ    (AX)(R9*4), AX
 	DECQ    tiles+96(FP)
-	JNZ     tile15
+	JNZ     tile17
+	VZEROUPPER
+	RET
+
+// func winogradFilterGrad2x2Wide(out []float32, in []float32, outRow int, outColumn int, outTile int, inRow int, inColumn int, inTile int, tiles int, vectors int)
+// Requires: AVX, AVX512F
+TEXT ·winogradFilterGrad2x2Wide(SB), NOSPLIT, $0-112
+	MOVQ out_base+0(FP), AX
+	MOVQ in_base+24(FP), CX
+	MOVQ outRow+48(FP), DX
+	SHLQ $0x02, DX
+	MOVQ outColumn+56(FP), BX
+	SHLQ $0x02, BX
+	MOVQ inRow+72(FP), SI
+	SHLQ $0x02, SI
+	MOVQ inColumn+80(FP), DI
+	SHLQ $0x02, DI
+	LEAQ (DI)(DI*2), R8
+
+tile19:
+	MOVQ vectors+104(FP), R9
+
+vector20:
+	MOVQ        CX, R10
+	VMOVUPS     (R10), Z0
+	VMOVUPS     (R10)(DI*1), Z1
+	VMOVUPS     (R10)(DI*2), Z2
+	VADDPS      Z2, Z1, Z3
+	VMULPS.BCST word3f000000<>+0(SB), Z3, Z3
+	VADDPS      Z3, Z0, Z0
+	VSUBPS      Z2, Z1, Z3
+	VMULPS.BCST word3f000000<>+0(SB), Z3, Z3
+	VADDPS      Z2, Z1, Z1
+	VMULPS.BCST word3f000000<>+0(SB), Z1, Z1
+	VMOVUPS     (R10)(R8*1), Z2
+	VADDPS      Z2, Z1, Z1
+	ADDQ        SI, R10
+	VMOVUPS     (R10), Z2
+	VMOVUPS     (R10)(DI*1), Z4
+	VMOVUPS     (R10)(DI*2), Z5
+	VADDPS      Z5, Z4, Z6
+	VMULPS.BCST word3f000000<>+0(SB), Z6, Z6
+	VADDPS      Z6, Z2, Z2
+	VSUBPS      Z5, Z4, Z6
+	VMULPS.BCST word3f000000<>+0(SB), Z6, Z6
+	VADDPS      Z5, Z4, Z4
+	VMULPS.BCST word3f000000<>+0(SB), Z4, Z4
+	VMOVUPS     (R10)(R8*1), Z5
+	VADDPS      Z5, Z4, Z4
+	ADDQ        SI, R10
+	VMOVUPS     (R10), Z5
+	VMOVUPS     (R10)(DI*1), Z7
+	VMOVUPS     (R10)(DI*2), Z8
+	VADDPS      Z8, Z7, Z9
+	VMULPS.BCST word3f000000<>+0(SB), Z9, Z9
+	VADDPS      Z9, Z5, Z5
+	VSUBPS      Z8, Z7, Z9
+	VMULPS.BCST word3f000000<>+0(SB), Z9, Z9
+	VADDPS      Z8, Z7, Z7
+	VMULPS.BCST word3f000000<>+0(SB), Z7, Z7
+	VMOVUPS     (R10)(R8*1), Z8
+	VADDPS      Z8, Z7, Z7
+	ADDQ        SI, R10
+	VMOVUPS     (R10), Z8
+	VMOVUPS     (R10)(DI*1), Z10
+	VMOVUPS     (R10)(DI*2), Z11
+	VADDPS      Z11, Z10, Z12
+	VMULPS.BCST word3f000000<>+0(SB), Z12, Z12
+	VADDPS      Z12, Z8, Z8
+	VSUBPS      Z11, Z10, Z12
+	VMULPS.BCST word3f000000<>+0(SB), Z12, Z12
+	VADDPS      Z11, Z10, Z10
+	VMULPS.BCST word3f000000<>+0(SB), Z10, Z10
+	VMOVUPS     (R10)(R8*1), Z11
+	VADDPS      Z11, Z10, Z10
+	MOVQ        AX, R10
+	VADDPS      Z5, Z2, Z11
+	VMULPS.BCST word3f000000<>+0(SB), Z11, Z11
+	VADDPS      Z11, Z0, Z0
+	VMOVUPS     Z0, (R10)
+	VSUBPS      Z5, Z2, Z0
+	VMULPS.BCST word3f000000<>+0(SB), Z0, Z0
+	VMOVUPS     Z0, (R10)(DX*1)
+	VADDPS      Z5, Z2, Z0
+	VMULPS.BCST word3f000000<>+0(SB), Z0, Z0
+	VADDPS      Z8, Z0, Z0
+	VMOVUPS     Z0, (R10)(DX*2)
+	ADDQ        BX, R10
+	VADDPS      Z9, Z6, Z0
+	VMULPS.BCST word3f000000<>+0(SB), Z0, Z0
+	VADDPS      Z0, Z3, Z0
+	VMOVUPS     Z0, (R10)
+	VSUBPS      Z9, Z6, Z0
+	VMULPS.BCST word3f000000<>+0(SB), Z0, Z0
+	VMOVUPS     Z0, (R10)(DX*1)
+	VADDPS      Z9, Z6, Z0
+	VMULPS.BCST word3f000000<>+0(SB), Z0, Z0
+	VADDPS      Z12, Z0, Z0
+	VMOVUPS     Z0, (R10)(DX*2)
+	ADDQ        BX, R10
+	VADDPS      Z7, Z4, Z0
+	VMULPS.BCST word3f000000<>+0(SB), Z0, Z0
+	VADDPS      Z0, Z1, Z0
+	VMOVUPS     Z0, (R10)
+	VSUBPS      Z7, Z4, Z0
+	VMULPS.BCST word3f000000<>+0(SB), Z0, Z0
+	VMOVUPS     Z0, (R10)(DX*1)
+	VADDPS      Z7, Z4, Z0
+	VMULPS.BCST word3f000000<>+0(SB), Z0, Z0
+	VADDPS      Z10, Z0, Z0
+	VMOVUPS     Z0, (R10)(DX*2)
+	ADDQ        $0x40, CX
+	ADDQ        $0x40, AX
+	DECQ        R9
+	JNZ         vector20
+	MOVQ        vectors+104(FP), R9
+	NEGQ        R9
+	SHLQ        $0x06, R9
+	ADDQ        R9, CX
+	MOVQ        inTile+88(FP), R9
+	LEAQ        (CX)(R9*4), CX
+	MOVQ        vectors+104(FP), R9
+	NEGQ        R9
+	SHLQ        $0x06, R9
+	ADDQ        R9, AX
+	MOVQ        outTile+64(FP), R9
+	LEAQ        (AX)(R9*4), AX
+	DECQ        tiles+96(FP)
+	JNZ         tile19
+	VZEROUPPER
+	RET
+
+// func winogradInput4x4(out []float32, in []float32, outRow int, outColumn int, outTile int, inRow int, inColumn int, inTile int, tiles int, vectors int)
+// Requires: AVX
+TEXT ·winogradInput4x4(SB), NOSPLIT, $0-112
+	MOVQ out_base+0(FP), AX
+	MOVQ in_base+24(FP), CX
+	MOVQ outRow+48(FP), DX
+	SHLQ $0x02, DX
+	MOVQ outColumn+56(FP), BX
+	SHLQ $0x02, BX
+	MOVQ inRow+72(FP), SI
+	SHLQ $0x02, SI
+	MOVQ inColumn+80(FP), DI
+	SHLQ $0x02, DI
+	LEAQ (DX)(DX*2), R8
+	LEAQ (DI)(DI*2), R9
+	LEAQ (DX)(DX*4), R10
+	LEAQ (DI)(DI*4), R11
+
+tile21:
+	MOVQ vectors+104(FP), R12
+
+vector22:
+	MOVQ    CX, R13
+	VMOVUPS (R13), Y0
+	VMULPS  word3f610000<>+0(SB), Y0, Y0
+	VMOVUPS (R13)(DI*4), Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS (R13)(DI*2), Y1
+	VMULPS  word40290000<>+0(SB), Y1, Y1
+	VSUBPS  Y1, Y0, Y0
+	ADDQ    SI, R13
+	VMOVUPS (R13), Y1
+	VMULPS  word3f610000<>+0(SB), Y1, Y1
+	VMOVUPS (R13)(DI*4), Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS (R13)(DI*2), Y2
+	VMULPS  word40290000<>+0(SB), Y2, Y2
+	VSUBPS  Y2, Y1, Y1
+	ADDQ    SI, R13
+	VMOVUPS (R13), Y2
+	VMULPS  word3f610000<>+0(SB), Y2, Y2
+	VMOVUPS (R13)(DI*4), Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS (R13)(DI*2), Y3
+	VMULPS  word40290000<>+0(SB), Y3, Y3
+	VSUBPS  Y3, Y2, Y2
+	ADDQ    SI, R13
+	VMOVUPS (R13), Y3
+	VMULPS  word3f610000<>+0(SB), Y3, Y3
+	VMOVUPS (R13)(DI*4), Y4
+	VADDPS  Y4, Y3, Y3
+	VMOVUPS (R13)(DI*2), Y4
+	VMULPS  word40290000<>+0(SB), Y4, Y4
+	VSUBPS  Y4, Y3, Y3
+	ADDQ    SI, R13
+	VMOVUPS (R13), Y4
+	VMULPS  word3f610000<>+0(SB), Y4, Y4
+	VMOVUPS (R13)(DI*4), Y5
+	VADDPS  Y5, Y4, Y4
+	VMOVUPS (R13)(DI*2), Y5
+	VMULPS  word40290000<>+0(SB), Y5, Y5
+	VSUBPS  Y5, Y4, Y4
+	ADDQ    SI, R13
+	VMOVUPS (R13), Y5
+	VMULPS  word3f610000<>+0(SB), Y5, Y5
+	VMOVUPS (R13)(DI*4), Y6
+	VADDPS  Y6, Y5, Y5
+	VMOVUPS (R13)(DI*2), Y6
+	VMULPS  word40290000<>+0(SB), Y6, Y6
+	VSUBPS  Y6, Y5, Y5
+	MOVQ    AX, R13
+	VMULPS  word3f610000<>+0(SB), Y0, Y0
+	VADDPS  Y4, Y0, Y0
+	VMULPS  word40290000<>+0(SB), Y2, Y6
+	VSUBPS  Y6, Y0, Y0
+	VMOVUPS Y0, (R13)
+	VMULPS  word40100000<>+0(SB), Y2, Y0
+	VSUBPS  Y0, Y4, Y0
+	VMULPS  word40100000<>+0(SB), Y1, Y6
+	VSUBPS  Y6, Y3, Y6
+	VMULPS  word3f200000<>+0(SB), Y6, Y6
+	VADDPS  Y6, Y0, Y7
+	VMOVUPS Y7, (R13)(DX*1)
+	VSUBPS  Y6, Y0, Y0
+	VMOVUPS Y0, (R13)(DX*2)
+	VMULPS  word3ec80000<>+0(SB), Y2, Y0
+	VSUBPS  Y0, Y4, Y0
+	VMULPS  word3ec80000<>+0(SB), Y1, Y2
+	VSUBPS  Y2, Y3, Y2
+	VMULPS  word3fc00000<>+0(SB), Y2, Y2
+	VADDPS  Y2, Y0, Y4
+	VMOVUPS Y4, (R13)(R8*1)
+	VSUBPS  Y2, Y0, Y0
+	VMOVUPS Y0, (R13)(DX*4)
+	VMULPS  word3f610000<>+0(SB), Y1, Y0
+	VADDPS  Y5, Y0, Y0
+	VMULPS  word40290000<>+0(SB), Y3, Y1
+	VSUBPS  Y1, Y0, Y0
+	VMOVUPS Y0, (R13)(R10*1)
+	MOVQ    CX, R13
+	VMOVUPS (R13)(DI*4), Y0
+	VMOVUPS (R13)(DI*2), Y1
+	VMULPS  word40100000<>+0(SB), Y1, Y1
+	VSUBPS  Y1, Y0, Y0
+	VMOVUPS (R13)(R9*1), Y1
+	VMOVUPS (R13)(DI*1), Y2
+	VMULPS  word40100000<>+0(SB), Y2, Y2
+	VSUBPS  Y2, Y1, Y1
+	VMULPS  word3f200000<>+0(SB), Y1, Y1
+	VADDPS  Y1, Y0, Y2
+	VSUBPS  Y1, Y0, Y0
+	ADDQ    SI, R13
+	VMOVUPS (R13)(DI*4), Y1
+	VMOVUPS (R13)(DI*2), Y3
+	VMULPS  word40100000<>+0(SB), Y3, Y3
+	VSUBPS  Y3, Y1, Y1
+	VMOVUPS (R13)(R9*1), Y3
+	VMOVUPS (R13)(DI*1), Y4
+	VMULPS  word40100000<>+0(SB), Y4, Y4
+	VSUBPS  Y4, Y3, Y3
+	VMULPS  word3f200000<>+0(SB), Y3, Y3
+	VADDPS  Y3, Y1, Y4
+	VSUBPS  Y3, Y1, Y1
+	ADDQ    SI, R13
+	VMOVUPS (R13)(DI*4), Y3
+	VMOVUPS (R13)(DI*2), Y5
+	VMULPS  word40100000<>+0(SB), Y5, Y5
+	VSUBPS  Y5, Y3, Y3
+	VMOVUPS (R13)(R9*1), Y5
+	VMOVUPS (R13)(DI*1), Y6
+	VMULPS  word40100000<>+0(SB), Y6, Y6
+	VSUBPS  Y6, Y5, Y5
+	VMULPS  word3f200000<>+0(SB), Y5, Y5
+	VADDPS  Y5, Y3, Y6
+	VSUBPS  Y5, Y3, Y3
+	ADDQ    SI, R13
+	VMOVUPS (R13)(DI*4), Y5
+	VMOVUPS (R13)(DI*2), Y7
+	VMULPS  word40100000<>+0(SB), Y7, Y7
+	VSUBPS  Y7, Y5, Y5
+	VMOVUPS (R13)(R9*1), Y7
+	VMOVUPS (R13)(DI*1), Y8
+	VMULPS  word40100000<>+0(SB), Y8, Y8
+	VSUBPS  Y8, Y7, Y7
+	VMULPS  word3f200000<>+0(SB), Y7, Y7
+	VADDPS  Y7, Y5, Y8
+	VSUBPS  Y7, Y5, Y5
+	ADDQ    SI, R13
+	VMOVUPS (R13)(DI*4), Y7
+	VMOVUPS (R13)(DI*2), Y9
+	VMULPS  word40100000<>+0(SB), Y9, Y9
+	VSUBPS  Y9, Y7, Y7
+	VMOVUPS (R13)(R9*1), Y9
+	VMOVUPS (R13)(DI*1), Y10
+	VMULPS  word40100000<>+0(SB), Y10, Y10
+	VSUBPS  Y10, Y9, Y9
+	VMULPS  word3f200000<>+0(SB), Y9, Y9
+	VADDPS  Y9, Y7, Y10
+	VSUBPS  Y9, Y7, Y7
+	ADDQ    SI, R13
+	VMOVUPS (R13)(DI*4), Y9
+	VMOVUPS (R13)(DI*2), Y11
+	VMULPS  word40100000<>+0(SB), Y11, Y11
+	VSUBPS  Y11, Y9, Y9
+	VMOVUPS (R13)(R9*1), Y11
+	VMOVUPS (R13)(DI*1), Y12
+	VMULPS  word40100000<>+0(SB), Y12, Y12
+	VSUBPS  Y12, Y11, Y11
+	VMULPS  word3f200000<>+0(SB), Y11, Y11
+	VADDPS  Y11, Y9, Y12
+	VSUBPS  Y11, Y9, Y9
+	MOVQ    AX, R13
+	ADDQ    BX, R13
+	VMULPS  word3f610000<>+0(SB), Y2, Y2
+	VADDPS  Y10, Y2, Y2
+	VMULPS  word40290000<>+0(SB), Y6, Y11
+	VSUBPS  Y11, Y2, Y2
+	VMOVUPS Y2, (R13)
+	VMULPS  word40100000<>+0(SB), Y6, Y2
+	VSUBPS  Y2, Y10, Y2
+	VMULPS  word40100000<>+0(SB), Y4, Y11
+	VSUBPS  Y11, Y8, Y11
+	VMULPS  word3f200000<>+0(SB), Y11, Y11
+	VADDPS  Y11, Y2, Y13
+	VMOVUPS Y13, (R13)(DX*1)
+	VSUBPS  Y11, Y2, Y2
+	VMOVUPS Y2, (R13)(DX*2)
+	VMULPS  word3ec80000<>+0(SB), Y6, Y2
+	VSUBPS  Y2, Y10, Y2
+	VMULPS  word3ec80000<>+0(SB), Y4, Y6
+	VSUBPS  Y6, Y8, Y6
+	VMULPS  word3fc00000<>+0(SB), Y6, Y6
+	VADDPS  Y6, Y2, Y10
+	VMOVUPS Y10, (R13)(R8*1)
+	VSUBPS  Y6, Y2, Y2
+	VMOVUPS Y2, (R13)(DX*4)
+	VMULPS  word3f610000<>+0(SB), Y4, Y2
+	VADDPS  Y12, Y2, Y2
+	VMULPS  word40290000<>+0(SB), Y8, Y4
+	VSUBPS  Y4, Y2, Y2
+	VMOVUPS Y2, (R13)(R10*1)
+	ADDQ    BX, R13
+	VMULPS  word3f610000<>+0(SB), Y0, Y0
+	VADDPS  Y7, Y0, Y0
+	VMULPS  word40290000<>+0(SB), Y3, Y2
+	VSUBPS  Y2, Y0, Y0
+	VMOVUPS Y0, (R13)
+	VMULPS  word40100000<>+0(SB), Y3, Y0
+	VSUBPS  Y0, Y7, Y0
+	VMULPS  word40100000<>+0(SB), Y1, Y2
+	VSUBPS  Y2, Y5, Y2
+	VMULPS  word3f200000<>+0(SB), Y2, Y2
+	VADDPS  Y2, Y0, Y4
+	VMOVUPS Y4, (R13)(DX*1)
+	VSUBPS  Y2, Y0, Y0
+	VMOVUPS Y0, (R13)(DX*2)
+	VMULPS  word3ec80000<>+0(SB), Y3, Y0
+	VSUBPS  Y0, Y7, Y0
+	VMULPS  word3ec80000<>+0(SB), Y1, Y2
+	VSUBPS  Y2, Y5, Y2
+	VMULPS  word3fc00000<>+0(SB), Y2, Y2
+	VADDPS  Y2, Y0, Y3
+	VMOVUPS Y3, (R13)(R8*1)
+	VSUBPS  Y2, Y0, Y0
+	VMOVUPS Y0, (R13)(DX*4)
+	VMULPS  word3f610000<>+0(SB), Y1, Y0
+	VADDPS  Y9, Y0, Y0
+	VMULPS  word40290000<>+0(SB), Y5, Y1
+	VSUBPS  Y1, Y0, Y0
+	VMOVUPS Y0, (R13)(R10*1)
+	MOVQ    CX, R13
+	VMOVUPS (R13)(DI*4), Y0
+	VMOVUPS (R13)(DI*2), Y1
+	VMULPS  word3ec80000<>+0(SB), Y1, Y1
+	VSUBPS  Y1, Y0, Y0
+	VMOVUPS (R13)(R9*1), Y1
+	VMOVUPS (R13)(DI*1), Y2
+	VMULPS  word3ec80000<>+0(SB), Y2, Y2
+	VSUBPS  Y2, Y1, Y1
+	VMULPS  word3fc00000<>+0(SB), Y1, Y1
+	VADDPS  Y1, Y0, Y2
+	VSUBPS  Y1, Y0, Y0
+	ADDQ    SI, R13
+	VMOVUPS (R13)(DI*4), Y1
+	VMOVUPS (R13)(DI*2), Y3
+	VMULPS  word3ec80000<>+0(SB), Y3, Y3
+	VSUBPS  Y3, Y1, Y1
+	VMOVUPS (R13)(R9*1), Y3
+	VMOVUPS (R13)(DI*1), Y4
+	VMULPS  word3ec80000<>+0(SB), Y4, Y4
+	VSUBPS  Y4, Y3, Y3
+	VMULPS  word3fc00000<>+0(SB), Y3, Y3
+	VADDPS  Y3, Y1, Y4
+	VSUBPS  Y3, Y1, Y1
+	ADDQ    SI, R13
+	VMOVUPS (R13)(DI*4), Y3
+	VMOVUPS (R13)(DI*2), Y5
+	VMULPS  word3ec80000<>+0(SB), Y5, Y5
+	VSUBPS  Y5, Y3, Y3
+	VMOVUPS (R13)(R9*1), Y5
+	VMOVUPS (R13)(DI*1), Y6
+	VMULPS  word3ec80000<>+0(SB), Y6, Y6
+	VSUBPS  Y6, Y5, Y5
+	VMULPS  word3fc00000<>+0(SB), Y5, Y5
+	VADDPS  Y5, Y3, Y6
+	VSUBPS  Y5, Y3, Y3
+	ADDQ    SI, R13
+	VMOVUPS (R13)(DI*4), Y5
+	VMOVUPS (R13)(DI*2), Y7
+	VMULPS  word3ec80000<>+0(SB), Y7, Y7
+	VSUBPS  Y7, Y5, Y5
+	VMOVUPS (R13)(R9*1), Y7
+	VMOVUPS (R13)(DI*1), Y8
+	VMULPS  word3ec80000<>+0(SB), Y8, Y8
+	VSUBPS  Y8, Y7, Y7
+	VMULPS  word3fc00000<>+0(SB), Y7, Y7
+	VADDPS  Y7, Y5, Y8
+	VSUBPS  Y7, Y5, Y5
+	ADDQ    SI, R13
+	VMOVUPS (R13)(DI*4), Y7
+	VMOVUPS (R13)(DI*2), Y9
+	VMULPS  word3ec80000<>+0(SB), Y9, Y9
+	VSUBPS  Y9, Y7, Y7
+	VMOVUPS (R13)(R9*1), Y9
+	VMOVUPS (R13)(DI*1), Y10
+	VMULPS  word3ec80000<>+0(SB), Y10, Y10
+	VSUBPS  Y10, Y9, Y9
+	VMULPS  word3fc00000<>+0(SB), Y9, Y9
+	VADDPS  Y9, Y7, Y10
+	VSUBPS  Y9, Y7, Y7
+	ADDQ    SI, R13
+	VMOVUPS (R13)(DI*4), Y9
+	VMOVUPS (R13)(DI*2), Y11
+	VMULPS  word3ec80000<>+0(SB), Y11, Y11
+	VSUBPS  Y11, Y9, Y9
+	VMOVUPS (R13)(R9*1), Y11
+	VMOVUPS (R13)(DI*1), Y12
+	VMULPS  word3ec80000<>+0(SB), Y12, Y12
+	VSUBPS  Y12, Y11, Y11
+	VMULPS  word3fc00000<>+0(SB), Y11, Y11
+	VADDPS  Y11, Y9, Y12
+	VSUBPS  Y11, Y9, Y9
+	MOVQ    AX, R13
+	ADDQ    BX, R13
+	ADDQ    BX, R13
+	ADDQ    BX, R13
+	VMULPS  word3f610000<>+0(SB), Y2, Y2
+	VADDPS  Y10, Y2, Y2
+	VMULPS  word40290000<>+0(SB), Y6, Y11
+	VSUBPS  Y11, Y2, Y2
+	VMOVUPS Y2, (R13)
+	VMULPS  word40100000<>+0(SB), Y6, Y2
+	VSUBPS  Y2, Y10, Y2
+	VMULPS  word40100000<>+0(SB), Y4, Y11
+	VSUBPS  Y11, Y8, Y11
+	VMULPS  word3f200000<>+0(SB), Y11, Y11
+	VADDPS  Y11, Y2, Y13
+	VMOVUPS Y13, (R13)(DX*1)
+	VSUBPS  Y11, Y2, Y2
+	VMOVUPS Y2, (R13)(DX*2)
+	VMULPS  word3ec80000<>+0(SB), Y6, Y2
+	VSUBPS  Y2, Y10, Y2
+	VMULPS  word3ec80000<>+0(SB), Y4, Y6
+	VSUBPS  Y6, Y8, Y6
+	VMULPS  word3fc00000<>+0(SB), Y6, Y6
+	VADDPS  Y6, Y2, Y10
+	VMOVUPS Y10, (R13)(R8*1)
+	VSUBPS  Y6, Y2, Y2
+	VMOVUPS Y2, (R13)(DX*4)
+	VMULPS  word3f610000<>+0(SB), Y4, Y2
+	VADDPS  Y12, Y2, Y2
+	VMULPS  word40290000<>+0(SB), Y8, Y4
+	VSUBPS  Y4, Y2, Y2
+	VMOVUPS Y2, (R13)(R10*1)
+	ADDQ    BX, R13
+	VMULPS  word3f610000<>+0(SB), Y0, Y0
+	VADDPS  Y7, Y0, Y0
+	VMULPS  word40290000<>+0(SB), Y3, Y2
+	VSUBPS  Y2, Y0, Y0
+	VMOVUPS Y0, (R13)
+	VMULPS  word40100000<>+0(SB), Y3, Y0
+	VSUBPS  Y0, Y7, Y0
+	VMULPS  word40100000<>+0(SB), Y1, Y2
+	VSUBPS  Y2, Y5, Y2
+	VMULPS  word3f200000<>+0(SB), Y2, Y2
+	VADDPS  Y2, Y0, Y4
+	VMOVUPS Y4, (R13)(DX*1)
+	VSUBPS  Y2, Y0, Y0
+	VMOVUPS Y0, (R13)(DX*2)
+	VMULPS  word3ec80000<>+0(SB), Y3, Y0
+	VSUBPS  Y0, Y7, Y0
+	VMULPS  word3ec80000<>+0(SB), Y1, Y2
+	VSUBPS  Y2, Y5, Y2
+	VMULPS  word3fc00000<>+0(SB), Y2, Y2
+	VADDPS  Y2, Y0, Y3
+	VMOVUPS Y3, (R13)(R8*1)
+	VSUBPS  Y2, Y0, Y0
+	VMOVUPS Y0, (R13)(DX*4)
+	VMULPS  word3f610000<>+0(SB), Y1, Y0
+	VADDPS  Y9, Y0, Y0
+	VMULPS  word40290000<>+0(SB), Y5, Y1
+	VSUBPS  Y1, Y0, Y0
+	VMOVUPS Y0, (R13)(R10*1)
+	MOVQ    CX, R13
+	VMOVUPS (R13)(DI*1), Y0
+	VMULPS  word3f610000<>+0(SB), Y0, Y0
+	VMOVUPS (R13)(R11*1), Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS (R13)(R9*1), Y1
+	VMULPS  word40290000<>+0(SB), Y1, Y1
+	VSUBPS  Y1, Y0, Y0
+	ADDQ    SI, R13
+	VMOVUPS (R13)(DI*1), Y1
+	VMULPS  word3f610000<>+0(SB), Y1, Y1
+	VMOVUPS (R13)(R11*1), Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS (R13)(R9*1), Y2
+	VMULPS  word40290000<>+0(SB), Y2, Y2
+	VSUBPS  Y2, Y1, Y1
+	ADDQ    SI, R13
+	VMOVUPS (R13)(DI*1), Y2
+	VMULPS  word3f610000<>+0(SB), Y2, Y2
+	VMOVUPS (R13)(R11*1), Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS (R13)(R9*1), Y3
+	VMULPS  word40290000<>+0(SB), Y3, Y3
+	VSUBPS  Y3, Y2, Y2
+	ADDQ    SI, R13
+	VMOVUPS (R13)(DI*1), Y3
+	VMULPS  word3f610000<>+0(SB), Y3, Y3
+	VMOVUPS (R13)(R11*1), Y4
+	VADDPS  Y4, Y3, Y3
+	VMOVUPS (R13)(R9*1), Y4
+	VMULPS  word40290000<>+0(SB), Y4, Y4
+	VSUBPS  Y4, Y3, Y3
+	ADDQ    SI, R13
+	VMOVUPS (R13)(DI*1), Y4
+	VMULPS  word3f610000<>+0(SB), Y4, Y4
+	VMOVUPS (R13)(R11*1), Y5
+	VADDPS  Y5, Y4, Y4
+	VMOVUPS (R13)(R9*1), Y5
+	VMULPS  word40290000<>+0(SB), Y5, Y5
+	VSUBPS  Y5, Y4, Y4
+	ADDQ    SI, R13
+	VMOVUPS (R13)(DI*1), Y5
+	VMULPS  word3f610000<>+0(SB), Y5, Y5
+	VMOVUPS (R13)(R11*1), Y6
+	VADDPS  Y6, Y5, Y5
+	VMOVUPS (R13)(R9*1), Y6
+	VMULPS  word40290000<>+0(SB), Y6, Y6
+	VSUBPS  Y6, Y5, Y5
+	MOVQ    AX, R13
+	ADDQ    BX, R13
+	ADDQ    BX, R13
+	ADDQ    BX, R13
+	ADDQ    BX, R13
+	ADDQ    BX, R13
+	VMULPS  word3f610000<>+0(SB), Y0, Y0
+	VADDPS  Y4, Y0, Y0
+	VMULPS  word40290000<>+0(SB), Y2, Y6
+	VSUBPS  Y6, Y0, Y0
+	VMOVUPS Y0, (R13)
+	VMULPS  word40100000<>+0(SB), Y2, Y0
+	VSUBPS  Y0, Y4, Y0
+	VMULPS  word40100000<>+0(SB), Y1, Y6
+	VSUBPS  Y6, Y3, Y6
+	VMULPS  word3f200000<>+0(SB), Y6, Y6
+	VADDPS  Y6, Y0, Y7
+	VMOVUPS Y7, (R13)(DX*1)
+	VSUBPS  Y6, Y0, Y0
+	VMOVUPS Y0, (R13)(DX*2)
+	VMULPS  word3ec80000<>+0(SB), Y2, Y0
+	VSUBPS  Y0, Y4, Y0
+	VMULPS  word3ec80000<>+0(SB), Y1, Y2
+	VSUBPS  Y2, Y3, Y2
+	VMULPS  word3fc00000<>+0(SB), Y2, Y2
+	VADDPS  Y2, Y0, Y4
+	VMOVUPS Y4, (R13)(R8*1)
+	VSUBPS  Y2, Y0, Y0
+	VMOVUPS Y0, (R13)(DX*4)
+	VMULPS  word3f610000<>+0(SB), Y1, Y0
+	VADDPS  Y5, Y0, Y0
+	VMULPS  word40290000<>+0(SB), Y3, Y1
+	VSUBPS  Y1, Y0, Y0
+	VMOVUPS Y0, (R13)(R10*1)
+	ADDQ    $0x20, CX
+	ADDQ    $0x20, AX
+	DECQ    R12
+	JNZ     vector22
+	MOVQ    vectors+104(FP), R12
+	NEGQ    R12
+	SHLQ    $0x05, R12
+	ADDQ    R12, CX
+	MOVQ    inTile+88(FP), R12
+	LEAQ    (CX)(R12*4), CX
+	MOVQ    vectors+104(FP), R12
+	NEGQ    R12
+	SHLQ    $0x05, R12
+	ADDQ    R12, AX
+	MOVQ    outTile+64(FP), R12
+	LEAQ    (AX)(R12*4), AX
+	DECQ    tiles+96(FP)
+	JNZ     tile21
+	VZEROUPPER
+	RET
+
+DATA word3f610000<>+0(SB)/4, $0x3f610000
+DATA word3f610000<>+4(SB)/4, $0x3f610000
+DATA word3f610000<>+8(SB)/4, $0x3f610000
+DATA word3f610000<>+12(SB)/4, $0x3f610000
+DATA word3f610000<>+16(SB)/4, $0x3f610000
+DATA word3f610000<>+20(SB)/4, $0x3f610000
+DATA word3f610000<>+24(SB)/4, $0x3f610000
+DATA word3f610000<>+28(SB)/4, $0x3f610000
+GLOBL word3f610000<>(SB), RODATA|NOPTR, $32
+
+DATA word40290000<>+0(SB)/4, $0x40290000
+DATA word40290000<>+4(SB)/4, $0x40290000
+DATA word40290000<>+8(SB)/4, $0x40290000
+DATA word40290000<>+12(SB)/4, $0x40290000
+DATA word40290000<>+16(SB)/4, $0x40290000
+DATA word40290000<>+20(SB)/4, $0x40290000
+DATA word40290000<>+24(SB)/4, $0x40290000
+DATA word40290000<>+28(SB)/4, $0x40290000
+GLOBL word40290000<>(SB), RODATA|NOPTR, $32
+
+DATA word40100000<>+0(SB)/4, $0x40100000
+DATA word40100000<>+4(SB)/4, $0x40100000
+DATA word40100000<>+8(SB)/4, $0x40100000
+DATA word40100000<>+12(SB)/4, $0x40100000
+DATA word40100000<>+16(SB)/4, $0x40100000
+DATA word40100000<>+20(SB)/4, $0x40100000
+DATA word40100000<>+24(SB)/4, $0x40100000
+DATA word40100000<>+28(SB)/4, $0x40100000
+GLOBL word40100000<>(SB), RODATA|NOPTR, $32
+
+DATA word3f200000<>+0(SB)/4, $0x3f200000
+DATA word3f200000<>+4(SB)/4, $0x3f200000
+DATA word3f200000<>+8(SB)/4, $0x3f200000
+DATA word3f200000<>+12(SB)/4, $0x3f200000
+DATA word3f200000<>+16(SB)/4, $0x3f200000
+DATA word3f200000<>+20(SB)/4, $0x3f200000
+DATA word3f200000<>+24(SB)/4, $0x3f200000
+DATA word3f200000<>+28(SB)/4, $0x3f200000
+GLOBL word3f200000<>(SB), RODATA|NOPTR, $32
+
+DATA word3ec80000<>+0(SB)/4, $0x3ec80000
+DATA word3ec80000<>+4(SB)/4, $0x3ec80000
+DATA word3ec80000<>+8(SB)/4, $0x3ec80000
+DATA word3ec80000<>+12(SB)/4, $0x3ec80000
+DATA word3ec80000<>+16(SB)/4, $0x3ec80000
+DATA word3ec80000<>+20(SB)/4, $0x3ec80000
+DATA word3ec80000<>+24(SB)/4, $0x3ec80000
+DATA word3ec80000<>+28(SB)/4, $0x3ec80000
+GLOBL word3ec80000<>(SB), RODATA|NOPTR, $32
+
+DATA word3fc00000<>+0(SB)/4, $0x3fc00000
+DATA word3fc00000<>+4(SB)/4, $0x3fc00000
+DATA word3fc00000<>+8(SB)/4, $0x3fc00000
+DATA word3fc00000<>+12(SB)/4, $0x3fc00000
+DATA word3fc00000<>+16(SB)/4, $0x3fc00000
+DATA word3fc00000<>+20(SB)/4, $0x3fc00000
+DATA word3fc00000<>+24(SB)/4, $0x3fc00000
+DATA word3fc00000<>+28(SB)/4, $0x3fc00000
+GLOBL word3fc00000<>(SB), RODATA|NOPTR, $32
+
+// func winogradInput4x4Wide(out []float32, in []float32, outRow int, outColumn int, outTile int, inRow int, inColumn int, inTile int, tiles int, vectors int)
+// Requires: AVX, AVX512F
+TEXT ·winogradInput4x4Wide(SB), NOSPLIT, $0-112
+	MOVQ out_base+0(FP), AX
+	MOVQ in_base+24(FP), CX
+	MOVQ outRow+48(FP), DX
+	SHLQ $0x02, DX
+	MOVQ outColumn+56(FP), BX
+	SHLQ $0x02, BX
+	MOVQ inRow+72(FP), SI
+	SHLQ $0x02, SI
+	MOVQ inColumn+80(FP), DI
+	SHLQ $0x02, DI
+	LEAQ (DX)(DX*2), R8
+	LEAQ (DI)(DI*2), R9
+	LEAQ (DX)(DX*4), R10
+	LEAQ (DI)(DI*4), R11
+
+tile23:
+	MOVQ vectors+104(FP), R12
+
+vector24:
+	MOVQ        CX, R13
+	VMOVUPS     (R13), Z0
+	VMULPS.BCST word3f610000<>+0(SB), Z0, Z0
+	VMOVUPS     (R13)(DI*4), Z1
+	VADDPS      Z1, Z0, Z0
+	VMOVUPS     (R13)(DI*2), Z2
+	VMULPS.BCST word40290000<>+0(SB), Z2, Z3
+	VSUBPS      Z3, Z0, Z0
+	VMULPS.BCST word40100000<>+0(SB), Z2, Z2
+	VSUBPS      Z2, Z1, Z1
+	VMOVUPS     (R13)(R9*1), Z2
+	VMOVUPS     (R13)(DI*1), Z3
+	VMULPS.BCST word40100000<>+0(SB), Z3, Z3
+	VSUBPS      Z3, Z2, Z2
+	VMULPS.BCST word3f200000<>+0(SB), Z2, Z2
+	VADDPS      Z2, Z1, Z3
+	VSUBPS      Z2, Z1, Z1
+	ADDQ        SI, R13
+	VMOVUPS     (R13), Z2
+	VMULPS.BCST word3f610000<>+0(SB), Z2, Z2
+	VMOVUPS     (R13)(DI*4), Z4
+	VADDPS      Z4, Z2, Z2
+	VMOVUPS     (R13)(DI*2), Z5
+	VMULPS.BCST word40290000<>+0(SB), Z5, Z6
+	VSUBPS      Z6, Z2, Z2
+	VMULPS.BCST word40100000<>+0(SB), Z5, Z5
+	VSUBPS      Z5, Z4, Z4
+	VMOVUPS     (R13)(R9*1), Z5
+	VMOVUPS     (R13)(DI*1), Z6
+	VMULPS.BCST word40100000<>+0(SB), Z6, Z6
+	VSUBPS      Z6, Z5, Z5
+	VMULPS.BCST word3f200000<>+0(SB), Z5, Z5
+	VADDPS      Z5, Z4, Z6
+	VSUBPS      Z5, Z4, Z4
+	ADDQ        SI, R13
+	VMOVUPS     (R13), Z5
+	VMULPS.BCST word3f610000<>+0(SB), Z5, Z5
+	VMOVUPS     (R13)(DI*4), Z7
+	VADDPS      Z7, Z5, Z5
+	VMOVUPS     (R13)(DI*2), Z8
+	VMULPS.BCST word40290000<>+0(SB), Z8, Z9
+	VSUBPS      Z9, Z5, Z5
+	VMULPS.BCST word40100000<>+0(SB), Z8, Z8
+	VSUBPS      Z8, Z7, Z7
+	VMOVUPS     (R13)(R9*1), Z8
+	VMOVUPS     (R13)(DI*1), Z9
+	VMULPS.BCST word40100000<>+0(SB), Z9, Z9
+	VSUBPS      Z9, Z8, Z8
+	VMULPS.BCST word3f200000<>+0(SB), Z8, Z8
+	VADDPS      Z8, Z7, Z9
+	VSUBPS      Z8, Z7, Z7
+	ADDQ        SI, R13
+	VMOVUPS     (R13), Z8
+	VMULPS.BCST word3f610000<>+0(SB), Z8, Z8
+	VMOVUPS     (R13)(DI*4), Z10
+	VADDPS      Z10, Z8, Z8
+	VMOVUPS     (R13)(DI*2), Z11
+	VMULPS.BCST word40290000<>+0(SB), Z11, Z12
+	VSUBPS      Z12, Z8, Z8
+	VMULPS.BCST word40100000<>+0(SB), Z11, Z11
+	VSUBPS      Z11, Z10, Z10
+	VMOVUPS     (R13)(R9*1), Z11
+	VMOVUPS     (R13)(DI*1), Z12
+	VMULPS.BCST word40100000<>+0(SB), Z12, Z12
+	VSUBPS      Z12, Z11, Z11
+	VMULPS.BCST word3f200000<>+0(SB), Z11, Z11
+	VADDPS      Z11, Z10, Z12
+	VSUBPS      Z11, Z10, Z10
+	ADDQ        SI, R13
+	VMOVUPS     (R13), Z11
+	VMULPS.BCST word3f610000<>+0(SB), Z11, Z11
+	VMOVUPS     (R13)(DI*4), Z13
+	VADDPS      Z13, Z11, Z11
+	VMOVUPS     (R13)(DI*2), Z14
+	VMULPS.BCST word40290000<>+0(SB), Z14, Z15
+	VSUBPS      Z15, Z11, Z11
+	VMULPS.BCST word40100000<>+0(SB), Z14, Z14
+	VSUBPS      Z14, Z13, Z13
+	VMOVUPS     (R13)(R9*1), Z14
+	VMOVUPS     (R13)(DI*1), Z15
+	VMULPS.BCST word40100000<>+0(SB), Z15, Z15
+	VSUBPS      Z15, Z14, Z14
+	VMULPS.BCST word3f200000<>+0(SB), Z14, Z14
+	VADDPS      Z14, Z13, Z15
+	VSUBPS      Z14, Z13, Z13
+	ADDQ        SI, R13
+	VMOVUPS     (R13), Z14
+	VMULPS.BCST word3f610000<>+0(SB), Z14, Z14
+	VMOVUPS     (R13)(DI*4), Z16
+	VADDPS      Z16, Z14, Z14
+	VMOVUPS     (R13)(DI*2), Z17
+	VMULPS.BCST word40290000<>+0(SB), Z17, Z18
+	VSUBPS      Z18, Z14, Z14
+	VMULPS.BCST word40100000<>+0(SB), Z17, Z17
+	VSUBPS      Z17, Z16, Z16
+	VMOVUPS     (R13)(R9*1), Z17
+	VMOVUPS     (R13)(DI*1), Z18
+	VMULPS.BCST word40100000<>+0(SB), Z18, Z18
+	VSUBPS      Z18, Z17, Z17
+	VMULPS.BCST word3f200000<>+0(SB), Z17, Z17
+	VADDPS      Z17, Z16, Z18
+	VSUBPS      Z17, Z16, Z16
+	MOVQ        AX, R13
+	VMULPS.BCST word3f610000<>+0(SB), Z0, Z0
+	VADDPS      Z11, Z0, Z0
+	VMULPS.BCST word40290000<>+0(SB), Z5, Z17
+	VSUBPS      Z17, Z0, Z0
+	VMOVUPS     Z0, (R13)
+	VMULPS.BCST word40100000<>+0(SB), Z5, Z0
+	VSUBPS      Z0, Z11, Z0
+	VMULPS.BCST word40100000<>+0(SB), Z2, Z17
+	VSUBPS      Z17, Z8, Z17
+	VMULPS.BCST word3f200000<>+0(SB), Z17, Z17
+	VADDPS      Z17, Z0, Z19
+	VMOVUPS     Z19, (R13)(DX*1)
+	VSUBPS      Z17, Z0, Z0
+	VMOVUPS     Z0, (R13)(DX*2)
+	VMULPS.BCST word3ec80000<>+0(SB), Z5, Z0
+	VSUBPS      Z0, Z11, Z0
+	VMULPS.BCST word3ec80000<>+0(SB), Z2, Z5
+	VSUBPS      Z5, Z8, Z5
+	VMULPS.BCST word3fc00000<>+0(SB), Z5, Z5
+	VADDPS      Z5, Z0, Z11
+	VMOVUPS     Z11, (R13)(R8*1)
+	VSUBPS      Z5, Z0, Z0
+	VMOVUPS     Z0, (R13)(DX*4)
+	VMULPS.BCST word3f610000<>+0(SB), Z2, Z0
+	VADDPS      Z14, Z0, Z0
+	VMULPS.BCST word40290000<>+0(SB), Z8, Z2
+	VSUBPS      Z2, Z0, Z0
+	VMOVUPS     Z0, (R13)(R10*1)
+	ADDQ        BX, R13
+	VMULPS.BCST word3f610000<>+0(SB), Z3, Z0
+	VADDPS      Z15, Z0, Z0
+	VMULPS.BCST word40290000<>+0(SB), Z9, Z2
+	VSUBPS      Z2, Z0, Z0
+	VMOVUPS     Z0, (R13)
+	VMULPS.BCST word40100000<>+0(SB), Z9, Z0
+	VSUBPS      Z0, Z15, Z0
+	VMULPS.BCST word40100000<>+0(SB), Z6, Z2
+	VSUBPS      Z2, Z12, Z2
+	VMULPS.BCST word3f200000<>+0(SB), Z2, Z2
+	VADDPS      Z2, Z0, Z3
+	VMOVUPS     Z3, (R13)(DX*1)
+	VSUBPS      Z2, Z0, Z0
+	VMOVUPS     Z0, (R13)(DX*2)
+	VMULPS.BCST word3ec80000<>+0(SB), Z9, Z0
+	VSUBPS      Z0, Z15, Z0
+	VMULPS.BCST word3ec80000<>+0(SB), Z6, Z2
+	VSUBPS      Z2, Z12, Z2
+	VMULPS.BCST word3fc00000<>+0(SB), Z2, Z2
+	VADDPS      Z2, Z0, Z3
+	VMOVUPS     Z3, (R13)(R8*1)
+	VSUBPS      Z2, Z0, Z0
+	VMOVUPS     Z0, (R13)(DX*4)
+	VMULPS.BCST word3f610000<>+0(SB), Z6, Z0
+	VADDPS      Z18, Z0, Z0
+	VMULPS.BCST word40290000<>+0(SB), Z12, Z2
+	VSUBPS      Z2, Z0, Z0
+	VMOVUPS     Z0, (R13)(R10*1)
+	ADDQ        BX, R13
+	VMULPS.BCST word3f610000<>+0(SB), Z1, Z0
+	VADDPS      Z13, Z0, Z0
+	VMULPS.BCST word40290000<>+0(SB), Z7, Z1
+	VSUBPS      Z1, Z0, Z0
+	VMOVUPS     Z0, (R13)
+	VMULPS.BCST word40100000<>+0(SB), Z7, Z0
+	VSUBPS      Z0, Z13, Z0
+	VMULPS.BCST word40100000<>+0(SB), Z4, Z1
+	VSUBPS      Z1, Z10, Z1
+	VMULPS.BCST word3f200000<>+0(SB), Z1, Z1
+	VADDPS      Z1, Z0, Z2
+	VMOVUPS     Z2, (R13)(DX*1)
+	VSUBPS      Z1, Z0, Z0
+	VMOVUPS     Z0, (R13)(DX*2)
+	VMULPS.BCST word3ec80000<>+0(SB), Z7, Z0
+	VSUBPS      Z0, Z13, Z0
+	VMULPS.BCST word3ec80000<>+0(SB), Z4, Z1
+	VSUBPS      Z1, Z10, Z1
+	VMULPS.BCST word3fc00000<>+0(SB), Z1, Z1
+	VADDPS      Z1, Z0, Z2
+	VMOVUPS     Z2, (R13)(R8*1)
+	VSUBPS      Z1, Z0, Z0
+	VMOVUPS     Z0, (R13)(DX*4)
+	VMULPS.BCST word3f610000<>+0(SB), Z4, Z0
+	VADDPS      Z16, Z0, Z0
+	VMULPS.BCST word40290000<>+0(SB), Z10, Z1
+	VSUBPS      Z1, Z0, Z0
+	VMOVUPS     Z0, (R13)(R10*1)
+	MOVQ        CX, R13
+	VMOVUPS     (R13)(DI*4), Z0
+	VMOVUPS     (R13)(DI*2), Z1
+	VMULPS.BCST word3ec80000<>+0(SB), Z1, Z1
+	VSUBPS      Z1, Z0, Z0
+	VMOVUPS     (R13)(R9*1), Z1
+	VMOVUPS     (R13)(DI*1), Z2
+	VMULPS.BCST word3ec80000<>+0(SB), Z2, Z3
+	VSUBPS      Z3, Z1, Z3
+	VMULPS.BCST word3fc00000<>+0(SB), Z3, Z3
+	VADDPS      Z3, Z0, Z4
+	VSUBPS      Z3, Z0, Z0
+	VMULPS.BCST word3f610000<>+0(SB), Z2, Z2
+	VMOVUPS     (R13)(R11*1), Z3
+	VADDPS      Z3, Z2, Z2
+	VMULPS.BCST word40290000<>+0(SB), Z1, Z1
+	VSUBPS      Z1, Z2, Z1
+	ADDQ        SI, R13
+	VMOVUPS     (R13)(DI*4), Z2
+	VMOVUPS     (R13)(DI*2), Z3
+	VMULPS.BCST word3ec80000<>+0(SB), Z3, Z3
+	VSUBPS      Z3, Z2, Z2
+	VMOVUPS     (R13)(R9*1), Z3
+	VMOVUPS     (R13)(DI*1), Z5
+	VMULPS.BCST word3ec80000<>+0(SB), Z5, Z6
+	VSUBPS      Z6, Z3, Z6
+	VMULPS.BCST word3fc00000<>+0(SB), Z6, Z6
+	VADDPS      Z6, Z2, Z7
+	VSUBPS      Z6, Z2, Z2
+	VMULPS.BCST word3f610000<>+0(SB), Z5, Z5
+	VMOVUPS     (R13)(R11*1), Z6
+	VADDPS      Z6, Z5, Z5
+	VMULPS.BCST word40290000<>+0(SB), Z3, Z3
+	VSUBPS      Z3, Z5, Z3
+	ADDQ        SI, R13
+	VMOVUPS     (R13)(DI*4), Z5
+	VMOVUPS     (R13)(DI*2), Z6
+	VMULPS.BCST word3ec80000<>+0(SB), Z6, Z6
+	VSUBPS      Z6, Z5, Z5
+	VMOVUPS     (R13)(R9*1), Z6
+	VMOVUPS     (R13)(DI*1), Z8
+	VMULPS.BCST word3ec80000<>+0(SB), Z8, Z9
+	VSUBPS      Z9, Z6, Z9
+	VMULPS.BCST word3fc00000<>+0(SB), Z9, Z9
+	VADDPS      Z9, Z5, Z10
+	VSUBPS      Z9, Z5, Z5
+	VMULPS.BCST word3f610000<>+0(SB), Z8, Z8
+	VMOVUPS     (R13)(R11*1), Z9
+	VADDPS      Z9, Z8, Z8
+	VMULPS.BCST word40290000<>+0(SB), Z6, Z6
+	VSUBPS      Z6, Z8, Z6
+	ADDQ        SI, R13
+	VMOVUPS     (R13)(DI*4), Z8
+	VMOVUPS     (R13)(DI*2), Z9
+	VMULPS.BCST word3ec80000<>+0(SB), Z9, Z9
+	VSUBPS      Z9, Z8, Z8
+	VMOVUPS     (R13)(R9*1), Z9
+	VMOVUPS     (R13)(DI*1), Z11
+	VMULPS.BCST word3ec80000<>+0(SB), Z11, Z12
+	VSUBPS      Z12, Z9, Z12
+	VMULPS.BCST word3fc00000<>+0(SB), Z12, Z12
+	VADDPS      Z12, Z8, Z13
+	VSUBPS      Z12, Z8, Z8
+	VMULPS.BCST word3f610000<>+0(SB), Z11, Z11
+	VMOVUPS     (R13)(R11*1), Z12
+	VADDPS      Z12, Z11, Z11
+	VMULPS.BCST word40290000<>+0(SB), Z9, Z9
+	VSUBPS      Z9, Z11, Z9
+	ADDQ        SI, R13
+	VMOVUPS     (R13)(DI*4), Z11
+	VMOVUPS     (R13)(DI*2), Z12
+	VMULPS.BCST word3ec80000<>+0(SB), Z12, Z12
+	VSUBPS      Z12, Z11, Z11
+	VMOVUPS     (R13)(R9*1), Z12
+	VMOVUPS     (R13)(DI*1), Z14
+	VMULPS.BCST word3ec80000<>+0(SB), Z14, Z15
+	VSUBPS      Z15, Z12, Z15
+	VMULPS.BCST word3fc00000<>+0(SB), Z15, Z15
+	VADDPS      Z15, Z11, Z16
+	VSUBPS      Z15, Z11, Z11
+	VMULPS.BCST word3f610000<>+0(SB), Z14, Z14
+	VMOVUPS     (R13)(R11*1), Z15
+	VADDPS      Z15, Z14, Z14
+	VMULPS.BCST word40290000<>+0(SB), Z12, Z12
+	VSUBPS      Z12, Z14, Z12
+	ADDQ        SI, R13
+	VMOVUPS     (R13)(DI*4), Z14
+	VMOVUPS     (R13)(DI*2), Z15
+	VMULPS.BCST word3ec80000<>+0(SB), Z15, Z15
+	VSUBPS      Z15, Z14, Z14
+	VMOVUPS     (R13)(R9*1), Z15
+	VMOVUPS     (R13)(DI*1), Z17
+	VMULPS.BCST word3ec80000<>+0(SB), Z17, Z18
+	VSUBPS      Z18, Z15, Z18
+	VMULPS.BCST word3fc00000<>+0(SB), Z18, Z18
+	VADDPS      Z18, Z14, Z19
+	VSUBPS      Z18, Z14, Z14
+	VMULPS.BCST word3f610000<>+0(SB), Z17, Z17
+	VMOVUPS     (R13)(R11*1), Z18
+	VADDPS      Z18, Z17, Z17
+	VMULPS.BCST word40290000<>+0(SB), Z15, Z15
+	VSUBPS      Z15, Z17, Z15
+	MOVQ        AX, R13
+	ADDQ        BX, R13
+	ADDQ        BX, R13
+	ADDQ        BX, R13
+	VMULPS.BCST word3f610000<>+0(SB), Z4, Z4
+	VADDPS      Z16, Z4, Z4
+	VMULPS.BCST word40290000<>+0(SB), Z10, Z17
+	VSUBPS      Z17, Z4, Z4
+	VMOVUPS     Z4, (R13)
+	VMULPS.BCST word40100000<>+0(SB), Z10, Z4
+	VSUBPS      Z4, Z16, Z4
+	VMULPS.BCST word40100000<>+0(SB), Z7, Z17
+	VSUBPS      Z17, Z13, Z17
+	VMULPS.BCST word3f200000<>+0(SB), Z17, Z17
+	VADDPS      Z17, Z4, Z18
+	VMOVUPS     Z18, (R13)(DX*1)
+	VSUBPS      Z17, Z4, Z4
+	VMOVUPS     Z4, (R13)(DX*2)
+	VMULPS.BCST word3ec80000<>+0(SB), Z10, Z4
+	VSUBPS      Z4, Z16, Z4
+	VMULPS.BCST word3ec80000<>+0(SB), Z7, Z10
+	VSUBPS      Z10, Z13, Z10
+	VMULPS.BCST word3fc00000<>+0(SB), Z10, Z10
+	VADDPS      Z10, Z4, Z16
+	VMOVUPS     Z16, (R13)(R8*1)
+	VSUBPS      Z10, Z4, Z4
+	VMOVUPS     Z4, (R13)(DX*4)
+	VMULPS.BCST word3f610000<>+0(SB), Z7, Z4
+	VADDPS      Z19, Z4, Z4
+	VMULPS.BCST word40290000<>+0(SB), Z13, Z7
+	VSUBPS      Z7, Z4, Z4
+	VMOVUPS     Z4, (R13)(R10*1)
+	ADDQ        BX, R13
+	VMULPS.BCST word3f610000<>+0(SB), Z0, Z0
+	VADDPS      Z11, Z0, Z0
+	VMULPS.BCST word40290000<>+0(SB), Z5, Z4
+	VSUBPS      Z4, Z0, Z0
+	VMOVUPS     Z0, (R13)
+	VMULPS.BCST word40100000<>+0(SB), Z5, Z0
+	VSUBPS      Z0, Z11, Z0
+	VMULPS.BCST word40100000<>+0(SB), Z2, Z4
+	VSUBPS      Z4, Z8, Z4
+	VMULPS.BCST word3f200000<>+0(SB), Z4, Z4
+	VADDPS      Z4, Z0, Z7
+	VMOVUPS     Z7, (R13)(DX*1)
+	VSUBPS      Z4, Z0, Z0
+	VMOVUPS     Z0, (R13)(DX*2)
+	VMULPS.BCST word3ec80000<>+0(SB), Z5, Z0
+	VSUBPS      Z0, Z11, Z0
+	VMULPS.BCST word3ec80000<>+0(SB), Z2, Z4
+	VSUBPS      Z4, Z8, Z4
+	VMULPS.BCST word3fc00000<>+0(SB), Z4, Z4
+	VADDPS      Z4, Z0, Z5
+	VMOVUPS     Z5, (R13)(R8*1)
+	VSUBPS      Z4, Z0, Z0
+	VMOVUPS     Z0, (R13)(DX*4)
+	VMULPS.BCST word3f610000<>+0(SB), Z2, Z0
+	VADDPS      Z14, Z0, Z0
+	VMULPS.BCST word40290000<>+0(SB), Z8, Z2
+	VSUBPS      Z2, Z0, Z0
+	VMOVUPS     Z0, (R13)(R10*1)
+	ADDQ        BX, R13
+	VMULPS.BCST word3f610000<>+0(SB), Z1, Z0
+	VADDPS      Z12, Z0, Z0
+	VMULPS.BCST word40290000<>+0(SB), Z6, Z1
+	VSUBPS      Z1, Z0, Z0
+	VMOVUPS     Z0, (R13)
+	VMULPS.BCST word40100000<>+0(SB), Z6, Z0
+	VSUBPS      Z0, Z12, Z0
+	VMULPS.BCST word40100000<>+0(SB), Z3, Z1
+	VSUBPS      Z1, Z9, Z1
+	VMULPS.BCST word3f200000<>+0(SB), Z1, Z1
+	VADDPS      Z1, Z0, Z2
+	VMOVUPS     Z2, (R13)(DX*1)
+	VSUBPS      Z1, Z0, Z0
+	VMOVUPS     Z0, (R13)(DX*2)
+	VMULPS.BCST word3ec80000<>+0(SB), Z6, Z0
+	VSUBPS      Z0, Z12, Z0
+	VMULPS.BCST word3ec80000<>+0(SB), Z3, Z1
+	VSUBPS      Z1, Z9, Z1
+	VMULPS.BCST word3fc00000<>+0(SB), Z1, Z1
+	VADDPS      Z1, Z0, Z2
+	VMOVUPS     Z2, (R13)(R8*1)
+	VSUBPS      Z1, Z0, Z0
+	VMOVUPS     Z0, (R13)(DX*4)
+	VMULPS.BCST word3f610000<>+0(SB), Z3, Z0
+	VADDPS      Z15, Z0, Z0
+	VMULPS.BCST word40290000<>+0(SB), Z9, Z1
+	VSUBPS      Z1, Z0, Z0
+	VMOVUPS     Z0, (R13)(R10*1)
+	ADDQ        $0x40, CX
+	ADDQ        $0x40, AX
+	DECQ        R12
+	JNZ         vector24
+	MOVQ        vectors+104(FP), R12
+	NEGQ        R12
+	SHLQ        $0x06, R12
+	ADDQ        R12, CX
+	MOVQ        inTile+88(FP), R12
+	LEAQ        (CX)(R12*4), CX
+	MOVQ        vectors+104(FP), R12
+	NEGQ        R12
+	SHLQ        $0x06, R12
+	ADDQ        R12, AX
+	MOVQ        outTile+64(FP), R12
+	LEAQ        (AX)(R12*4), AX
+	DECQ        tiles+96(FP)
+	JNZ         tile23
+	VZEROUPPER
+	RET
+
+// func winogradOutput4x4(out []float32, in []float32, outRow int, outColumn int, outTile int, inRow int, inColumn int, inTile int, tiles int, vectors int)
+// Requires: AVX
+TEXT ·winogradOutput4x4(SB), NOSPLIT, $0-112
+	MOVQ out_base+0(FP), AX
+	MOVQ in_base+24(FP), CX
+	MOVQ outRow+48(FP), DX
+	SHLQ $0x02, DX
+	MOVQ outColumn+56(FP), BX
+	SHLQ $0x02, BX
+	MOVQ inRow+72(FP), SI
+	SHLQ $0x02, SI
+	MOVQ inColumn+80(FP), DI
+	SHLQ $0x02, DI
+	LEAQ (DX)(DX*2), R8
+	LEAQ (DI)(DI*2), R9
+	LEAQ (DI)(DI*4), R10
+
+tile25:
+	MOVQ vectors+104(FP), R11
+
+vector26:
+	MOVQ    CX, R12
+	VMOVUPS (R12)(DI*1), Y0
+	VMOVUPS (R12)(DI*2), Y1
+	VADDPS  Y1, Y0, Y2
+	VMOVUPS (R12)(R9*1), Y3
+	VMOVUPS (R12)(DI*4), Y4
+	VADDPS  Y4, Y3, Y5
+	VMOVUPS (R12), Y6
+	VADDPS  Y2, Y6, Y2
+	VADDPS  Y5, Y2, Y2
+	VSUBPS  Y1, Y0, Y0
+	VSUBPS  Y4, Y3, Y1
+	VMULPS  word3f200000<>+0(SB), Y0, Y0
+	VMULPS  word3fc00000<>+0(SB), Y1, Y1
+	VADDPS  Y1, Y0, Y0
+	ADDQ    SI, R12
+	VMOVUPS (R12)(DI*1), Y1
+	VMOVUPS (R12)(DI*2), Y3
+	VADDPS  Y3, Y1, Y4
+	VMOVUPS (R12)(R9*1), Y5
+	VMOVUPS (R12)(DI*4), Y6
+	VADDPS  Y6, Y5, Y7
+	VMOVUPS (R12), Y8
+	VADDPS  Y4, Y8, Y4
+	VADDPS  Y7, Y4, Y4
+	VSUBPS  Y3, Y1, Y1
+	VSUBPS  Y6, Y5, Y3
+	VMULPS  word3f200000<>+0(SB), Y1, Y1
+	VMULPS  word3fc00000<>+0(SB), Y3, Y3
+	VADDPS  Y3, Y1, Y1
+	ADDQ    SI, R12
+	VMOVUPS (R12)(DI*1), Y3
+	VMOVUPS (R12)(DI*2), Y5
+	VADDPS  Y5, Y3, Y6
+	VMOVUPS (R12)(R9*1), Y7
+	VMOVUPS (R12)(DI*4), Y8
+	VADDPS  Y8, Y7, Y9
+	VMOVUPS (R12), Y10
+	VADDPS  Y6, Y10, Y6
+	VADDPS  Y9, Y6, Y6
+	VSUBPS  Y5, Y3, Y3
+	VSUBPS  Y8, Y7, Y5
+	VMULPS  word3f200000<>+0(SB), Y3, Y3
+	VMULPS  word3fc00000<>+0(SB), Y5, Y5
+	VADDPS  Y5, Y3, Y3
+	ADDQ    SI, R12
+	VMOVUPS (R12)(DI*1), Y5
+	VMOVUPS (R12)(DI*2), Y7
+	VADDPS  Y7, Y5, Y8
+	VMOVUPS (R12)(R9*1), Y9
+	VMOVUPS (R12)(DI*4), Y10
+	VADDPS  Y10, Y9, Y11
+	VMOVUPS (R12), Y12
+	VADDPS  Y8, Y12, Y8
+	VADDPS  Y11, Y8, Y8
+	VSUBPS  Y7, Y5, Y5
+	VSUBPS  Y10, Y9, Y7
+	VMULPS  word3f200000<>+0(SB), Y5, Y5
+	VMULPS  word3fc00000<>+0(SB), Y7, Y7
+	VADDPS  Y7, Y5, Y5
+	ADDQ    SI, R12
+	VMOVUPS (R12)(DI*1), Y7
+	VMOVUPS (R12)(DI*2), Y9
+	VADDPS  Y9, Y7, Y10
+	VMOVUPS (R12)(R9*1), Y11
+	VMOVUPS (R12)(DI*4), Y12
+	VADDPS  Y12, Y11, Y13
+	VMOVUPS (R12), Y14
+	VADDPS  Y10, Y14, Y10
+	VADDPS  Y13, Y10, Y10
+	VSUBPS  Y9, Y7, Y7
+	VSUBPS  Y12, Y11, Y9
+	VMULPS  word3f200000<>+0(SB), Y7, Y7
+	VMULPS  word3fc00000<>+0(SB), Y9, Y9
+	VADDPS  Y9, Y7, Y7
+	ADDQ    SI, R12
+	VMOVUPS (R12)(DI*1), Y9
+	VMOVUPS (R12)(DI*2), Y11
+	VADDPS  Y11, Y9, Y12
+	VMOVUPS (R12)(R9*1), Y13
+	VMOVUPS (R12)(DI*4), Y14
+	VADDPS  Y14, Y13, Y15
+	VMOVUPS (R12), Y16
+	VADDPS  Y12, Y16, Y12
+	VADDPS  Y15, Y12, Y12
+	VSUBPS  Y11, Y9, Y9
+	VSUBPS  Y14, Y13, Y11
+	VMULPS  word3f200000<>+0(SB), Y9, Y9
+	VMULPS  word3fc00000<>+0(SB), Y11, Y11
+	VADDPS  Y11, Y9, Y9
+	MOVQ    AX, R12
+	VADDPS  Y6, Y4, Y11
+	VADDPS  Y10, Y8, Y13
+	VADDPS  Y11, Y2, Y2
+	VADDPS  Y13, Y2, Y2
+	VMOVUPS Y2, (R12)
+	VSUBPS  Y6, Y4, Y2
+	VSUBPS  Y10, Y8, Y4
+	VMULPS  word3f200000<>+0(SB), Y2, Y6
+	VMULPS  word3fc00000<>+0(SB), Y4, Y8
+	VADDPS  Y8, Y6, Y6
+	VMOVUPS Y6, (R12)(DX*1)
+	VMULPS  word3ec80000<>+0(SB), Y11, Y6
+	VMULPS  word40100000<>+0(SB), Y13, Y8
+	VADDPS  Y8, Y6, Y6
+	VMOVUPS Y6, (R12)(DX*2)
+	VMULPS  word3e7a0000<>+0(SB), Y2, Y2
+	VMULPS  word40580000<>+0(SB), Y4, Y4
+	VADDPS  Y4, Y2, Y2
+	VADDPS  Y12, Y2, Y2
+	VMOVUPS Y2, (R12)(R8*1)
+	ADDQ    BX, R12
+	VADDPS  Y3, Y1, Y2
+	VADDPS  Y7, Y5, Y4
+	VADDPS  Y2, Y0, Y0
+	VADDPS  Y4, Y0, Y0
+	VMOVUPS Y0, (R12)
+	VSUBPS  Y3, Y1, Y0
+	VSUBPS  Y7, Y5, Y1
+	VMULPS  word3f200000<>+0(SB), Y0, Y3
+	VMULPS  word3fc00000<>+0(SB), Y1, Y5
+	VADDPS  Y5, Y3, Y3
+	VMOVUPS Y3, (R12)(DX*1)
+	VMULPS  word3ec80000<>+0(SB), Y2, Y2
+	VMULPS  word40100000<>+0(SB), Y4, Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS Y2, (R12)(DX*2)
+	VMULPS  word3e7a0000<>+0(SB), Y0, Y0
+	VMULPS  word40580000<>+0(SB), Y1, Y1
+	VADDPS  Y1, Y0, Y0
+	VADDPS  Y9, Y0, Y0
+	VMOVUPS Y0, (R12)(R8*1)
+	MOVQ    CX, R12
+	VMOVUPS (R12)(DI*1), Y0
+	VMOVUPS (R12)(DI*2), Y1
+	VADDPS  Y1, Y0, Y2
+	VMOVUPS (R12)(R9*1), Y3
+	VMOVUPS (R12)(DI*4), Y4
+	VADDPS  Y4, Y3, Y5
+	VMULPS  word3ec80000<>+0(SB), Y2, Y2
+	VMULPS  word40100000<>+0(SB), Y5, Y5
+	VADDPS  Y5, Y2, Y2
+	VSUBPS  Y1, Y0, Y0
+	VSUBPS  Y4, Y3, Y1
+	VMULPS  word3e7a0000<>+0(SB), Y0, Y0
+	VMULPS  word40580000<>+0(SB), Y1, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS (R12)(R10*1), Y1
+	VADDPS  Y1, Y0, Y0
+	ADDQ    SI, R12
+	VMOVUPS (R12)(DI*1), Y1
+	VMOVUPS (R12)(DI*2), Y3
+	VADDPS  Y3, Y1, Y4
+	VMOVUPS (R12)(R9*1), Y5
+	VMOVUPS (R12)(DI*4), Y6
+	VADDPS  Y6, Y5, Y7
+	VMULPS  word3ec80000<>+0(SB), Y4, Y4
+	VMULPS  word40100000<>+0(SB), Y7, Y7
+	VADDPS  Y7, Y4, Y4
+	VSUBPS  Y3, Y1, Y1
+	VSUBPS  Y6, Y5, Y3
+	VMULPS  word3e7a0000<>+0(SB), Y1, Y1
+	VMULPS  word40580000<>+0(SB), Y3, Y3
+	VADDPS  Y3, Y1, Y1
+	VMOVUPS (R12)(R10*1), Y3
+	VADDPS  Y3, Y1, Y1
+	ADDQ    SI, R12
+	VMOVUPS (R12)(DI*1), Y3
+	VMOVUPS (R12)(DI*2), Y5
+	VADDPS  Y5, Y3, Y6
+	VMOVUPS (R12)(R9*1), Y7
+	VMOVUPS (R12)(DI*4), Y8
+	VADDPS  Y8, Y7, Y9
+	VMULPS  word3ec80000<>+0(SB), Y6, Y6
+	VMULPS  word40100000<>+0(SB), Y9, Y9
+	VADDPS  Y9, Y6, Y6
+	VSUBPS  Y5, Y3, Y3
+	VSUBPS  Y8, Y7, Y5
+	VMULPS  word3e7a0000<>+0(SB), Y3, Y3
+	VMULPS  word40580000<>+0(SB), Y5, Y5
+	VADDPS  Y5, Y3, Y3
+	VMOVUPS (R12)(R10*1), Y5
+	VADDPS  Y5, Y3, Y3
+	ADDQ    SI, R12
+	VMOVUPS (R12)(DI*1), Y5
+	VMOVUPS (R12)(DI*2), Y7
+	VADDPS  Y7, Y5, Y8
+	VMOVUPS (R12)(R9*1), Y9
+	VMOVUPS (R12)(DI*4), Y10
+	VADDPS  Y10, Y9, Y11
+	VMULPS  word3ec80000<>+0(SB), Y8, Y8
+	VMULPS  word40100000<>+0(SB), Y11, Y11
+	VADDPS  Y11, Y8, Y8
+	VSUBPS  Y7, Y5, Y5
+	VSUBPS  Y10, Y9, Y7
+	VMULPS  word3e7a0000<>+0(SB), Y5, Y5
+	VMULPS  word40580000<>+0(SB), Y7, Y7
+	VADDPS  Y7, Y5, Y5
+	VMOVUPS (R12)(R10*1), Y7
+	VADDPS  Y7, Y5, Y5
+	ADDQ    SI, R12
+	VMOVUPS (R12)(DI*1), Y7
+	VMOVUPS (R12)(DI*2), Y9
+	VADDPS  Y9, Y7, Y10
+	VMOVUPS (R12)(R9*1), Y11
+	VMOVUPS (R12)(DI*4), Y12
+	VADDPS  Y12, Y11, Y13
+	VMULPS  word3ec80000<>+0(SB), Y10, Y10
+	VMULPS  word40100000<>+0(SB), Y13, Y13
+	VADDPS  Y13, Y10, Y10
+	VSUBPS  Y9, Y7, Y7
+	VSUBPS  Y12, Y11, Y9
+	VMULPS  word3e7a0000<>+0(SB), Y7, Y7
+	VMULPS  word40580000<>+0(SB), Y9, Y9
+	VADDPS  Y9, Y7, Y7
+	VMOVUPS (R12)(R10*1), Y9
+	VADDPS  Y9, Y7, Y7
+	ADDQ    SI, R12
+	VMOVUPS (R12)(DI*1), Y9
+	VMOVUPS (R12)(DI*2), Y11
+	VADDPS  Y11, Y9, Y12
+	VMOVUPS (R12)(R9*1), Y13
+	VMOVUPS (R12)(DI*4), Y14
+	VADDPS  Y14, Y13, Y15
+	VMULPS  word3ec80000<>+0(SB), Y12, Y12
+	VMULPS  word40100000<>+0(SB), Y15, Y15
+	VADDPS  Y15, Y12, Y12
+	VSUBPS  Y11, Y9, Y9
+	VSUBPS  Y14, Y13, Y11
+	VMULPS  word3e7a0000<>+0(SB), Y9, Y9
+	VMULPS  word40580000<>+0(SB), Y11, Y11
+	VADDPS  Y11, Y9, Y9
+	VMOVUPS (R12)(R10*1), Y11
+	VADDPS  Y11, Y9, Y9
+	MOVQ    AX, R12
+	ADDQ    BX, R12
+	ADDQ    BX, R12
+	VADDPS  Y6, Y4, Y11
+	VADDPS  Y10, Y8, Y13
+	VADDPS  Y11, Y2, Y2
+	VADDPS  Y13, Y2, Y2
+	VMOVUPS Y2, (R12)
+	VSUBPS  Y6, Y4, Y2
+	VSUBPS  Y10, Y8, Y4
+	VMULPS  word3f200000<>+0(SB), Y2, Y6
+	VMULPS  word3fc00000<>+0(SB), Y4, Y8
+	VADDPS  Y8, Y6, Y6
+	VMOVUPS Y6, (R12)(DX*1)
+	VMULPS  word3ec80000<>+0(SB), Y11, Y6
+	VMULPS  word40100000<>+0(SB), Y13, Y8
+	VADDPS  Y8, Y6, Y6
+	VMOVUPS Y6, (R12)(DX*2)
+	VMULPS  word3e7a0000<>+0(SB), Y2, Y2
+	VMULPS  word40580000<>+0(SB), Y4, Y4
+	VADDPS  Y4, Y2, Y2
+	VADDPS  Y12, Y2, Y2
+	VMOVUPS Y2, (R12)(R8*1)
+	ADDQ    BX, R12
+	VADDPS  Y3, Y1, Y2
+	VADDPS  Y7, Y5, Y4
+	VADDPS  Y2, Y0, Y0
+	VADDPS  Y4, Y0, Y0
+	VMOVUPS Y0, (R12)
+	VSUBPS  Y3, Y1, Y0
+	VSUBPS  Y7, Y5, Y1
+	VMULPS  word3f200000<>+0(SB), Y0, Y3
+	VMULPS  word3fc00000<>+0(SB), Y1, Y5
+	VADDPS  Y5, Y3, Y3
+	VMOVUPS Y3, (R12)(DX*1)
+	VMULPS  word3ec80000<>+0(SB), Y2, Y2
+	VMULPS  word40100000<>+0(SB), Y4, Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS Y2, (R12)(DX*2)
+	VMULPS  word3e7a0000<>+0(SB), Y0, Y0
+	VMULPS  word40580000<>+0(SB), Y1, Y1
+	VADDPS  Y1, Y0, Y0
+	VADDPS  Y9, Y0, Y0
+	VMOVUPS Y0, (R12)(R8*1)
+	ADDQ    $0x20, CX
+	ADDQ    $0x20, AX
+	DECQ    R11
+	JNZ     vector26
+	MOVQ    vectors+104(FP), R11
+	NEGQ    R11
+	SHLQ    $0x05, R11
+	ADDQ    R11, CX
+	MOVQ    inTile+88(FP), R11
+	LEAQ    (CX)(R11*4), CX
+	MOVQ    vectors+104(FP), R11
+	NEGQ    R11
+	SHLQ    $0x05, R11
+	ADDQ    R11, AX
+	MOVQ    outTile+64(FP), R11
+	LEAQ    (AX)(R11*4), AX
+	DECQ    tiles+96(FP)
+	JNZ     tile25
+	VZEROUPPER
+	RET
+
+DATA word3e7a0000<>+0(SB)/4, $0x3e7a0000
+DATA word3e7a0000<>+4(SB)/4, $0x3e7a0000
+DATA word3e7a0000<>+8(SB)/4, $0x3e7a0000
+DATA word3e7a0000<>+12(SB)/4, $0x3e7a0000
+DATA word3e7a0000<>+16(SB)/4, $0x3e7a0000
+DATA word3e7a0000<>+20(SB)/4, $0x3e7a0000
+DATA word3e7a0000<>+24(SB)/4, $0x3e7a0000
+DATA word3e7a0000<>+28(SB)/4, $0x3e7a0000
+GLOBL word3e7a0000<>(SB), RODATA|NOPTR, $32
+
+DATA word40580000<>+0(SB)/4, $0x40580000
+DATA word40580000<>+4(SB)/4, $0x40580000
+DATA word40580000<>+8(SB)/4, $0x40580000
+DATA word40580000<>+12(SB)/4, $0x40580000
+DATA word40580000<>+16(SB)/4, $0x40580000
+DATA word40580000<>+20(SB)/4, $0x40580000
+DATA word40580000<>+24(SB)/4, $0x40580000
+DATA word40580000<>+28(SB)/4, $0x40580000
+GLOBL word40580000<>(SB), RODATA|NOPTR, $32
+
+// func winogradOutput4x4Wide(out []float32, in []float32, outRow int, outColumn int, outTile int, inRow int, inColumn int, inTile int, tiles int, vectors int)
+// Requires: AVX, AVX512F
+TEXT ·winogradOutput4x4Wide(SB), NOSPLIT, $0-112
+	MOVQ out_base+0(FP), AX
+	MOVQ in_base+24(FP), CX
+	MOVQ outRow+48(FP), DX
+	SHLQ $0x02, DX
+	MOVQ outColumn+56(FP), BX
+	SHLQ $0x02, BX
+	MOVQ inRow+72(FP), SI
+	SHLQ $0x02, SI
+	MOVQ inColumn+80(FP), DI
+	SHLQ $0x02, DI
+	LEAQ (DX)(DX*2), R8
+	LEAQ (DI)(DI*2), R9
+	LEAQ (DI)(DI*4), R10
+
+tile27:
+	MOVQ vectors+104(FP), R11
+
+vector28:
+	MOVQ        CX, R12
+	VMOVUPS     (R12)(DI*1), Z0
+	VMOVUPS     (R12)(DI*2), Z1
+	VADDPS      Z1, Z0, Z2
+	VMOVUPS     (R12)(R9*1), Z3
+	VMOVUPS     (R12)(DI*4), Z4
+	VADDPS      Z4, Z3, Z5
+	VMOVUPS     (R12), Z6
+	VADDPS      Z2, Z6, Z6
+	VADDPS      Z5, Z6, Z6
+	VSUBPS      Z1, Z0, Z0
+	VSUBPS      Z4, Z3, Z1
+	VMULPS.BCST word3f200000<>+0(SB), Z0, Z3
+	VMULPS.BCST word3fc00000<>+0(SB), Z1, Z4
+	VADDPS      Z4, Z3, Z3
+	VMULPS.BCST word3ec80000<>+0(SB), Z2, Z2
+	VMULPS.BCST word40100000<>+0(SB), Z5, Z4
+	VADDPS      Z4, Z2, Z2
+	VMULPS.BCST word3e7a0000<>+0(SB), Z0, Z0
+	VMULPS.BCST word40580000<>+0(SB), Z1, Z1
+	VADDPS      Z1, Z0, Z0
+	VMOVUPS     (R12)(R10*1), Z1
+	VADDPS      Z1, Z0, Z0
+	ADDQ        SI, R12
+	VMOVUPS     (R12)(DI*1), Z1
+	VMOVUPS     (R12)(DI*2), Z4
+	VADDPS      Z4, Z1, Z5
+	VMOVUPS     (R12)(R9*1), Z7
+	VMOVUPS     (R12)(DI*4), Z8
+	VADDPS      Z8, Z7, Z9
+	VMOVUPS     (R12), Z10
+	VADDPS      Z5, Z10, Z10
+	VADDPS      Z9, Z10, Z10
+	VSUBPS      Z4, Z1, Z1
+	VSUBPS      Z8, Z7, Z4
+	VMULPS.BCST word3f200000<>+0(SB), Z1, Z7
+	VMULPS.BCST word3fc00000<>+0(SB), Z4, Z8
+	VADDPS      Z8, Z7, Z7
+	VMULPS.BCST word3ec80000<>+0(SB), Z5, Z5
+	VMULPS.BCST word40100000<>+0(SB), Z9, Z8
+	VADDPS      Z8, Z5, Z5
+	VMULPS.BCST word3e7a0000<>+0(SB), Z1, Z1
+	VMULPS.BCST word40580000<>+0(SB), Z4, Z4
+	VADDPS      Z4, Z1, Z1
+	VMOVUPS     (R12)(R10*1), Z4
+	VADDPS      Z4, Z1, Z1
+	ADDQ        SI, R12
+	VMOVUPS     (R12)(DI*1), Z4
+	VMOVUPS     (R12)(DI*2), Z8
+	VADDPS      Z8, Z4, Z9
+	VMOVUPS     (R12)(R9*1), Z11
+	VMOVUPS     (R12)(DI*4), Z12
+	VADDPS      Z12, Z11, Z13
+	VMOVUPS     (R12), Z14
+	VADDPS      Z9, Z14, Z14
+	VADDPS      Z13, Z14, Z14
+	VSUBPS      Z8, Z4, Z4
+	VSUBPS      Z12, Z11, Z8
+	VMULPS.BCST word3f200000<>+0(SB), Z4, Z11
+	VMULPS.BCST word3fc00000<>+0(SB), Z8, Z12
+	VADDPS      Z12, Z11, Z11
+	VMULPS.BCST word3ec80000<>+0(SB), Z9, Z9
+	VMULPS.BCST word40100000<>+0(SB), Z13, Z12
+	VADDPS      Z12, Z9, Z9
+	VMULPS.BCST word3e7a0000<>+0(SB), Z4, Z4
+	VMULPS.BCST word40580000<>+0(SB), Z8, Z8
+	VADDPS      Z8, Z4, Z4
+	VMOVUPS     (R12)(R10*1), Z8
+	VADDPS      Z8, Z4, Z4
+	ADDQ        SI, R12
+	VMOVUPS     (R12)(DI*1), Z8
+	VMOVUPS     (R12)(DI*2), Z12
+	VADDPS      Z12, Z8, Z13
+	VMOVUPS     (R12)(R9*1), Z15
+	VMOVUPS     (R12)(DI*4), Z16
+	VADDPS      Z16, Z15, Z17
+	VMOVUPS     (R12), Z18
+	VADDPS      Z13, Z18, Z18
+	VADDPS      Z17, Z18, Z18
+	VSUBPS      Z12, Z8, Z8
+	VSUBPS      Z16, Z15, Z12
+	VMULPS.BCST word3f200000<>+0(SB), Z8, Z15
+	VMULPS.BCST word3fc00000<>+0(SB), Z12, Z16
+	VADDPS      Z16, Z15, Z15
+	VMULPS.BCST word3ec80000<>+0(SB), Z13, Z13
+	VMULPS.BCST word40100000<>+0(SB), Z17, Z16
+	VADDPS      Z16, Z13, Z13
+	VMULPS.BCST word3e7a0000<>+0(SB), Z8, Z8
+	VMULPS.BCST word40580000<>+0(SB), Z12, Z12
+	VADDPS      Z12, Z8, Z8
+	VMOVUPS     (R12)(R10*1), Z12
+	VADDPS      Z12, Z8, Z8
+	ADDQ        SI, R12
+	VMOVUPS     (R12)(DI*1), Z12
+	VMOVUPS     (R12)(DI*2), Z16
+	VADDPS      Z16, Z12, Z17
+	VMOVUPS     (R12)(R9*1), Z19
+	VMOVUPS     (R12)(DI*4), Z20
+	VADDPS      Z20, Z19, Z21
+	VMOVUPS     (R12), Z22
+	VADDPS      Z17, Z22, Z22
+	VADDPS      Z21, Z22, Z22
+	VSUBPS      Z16, Z12, Z12
+	VSUBPS      Z20, Z19, Z16
+	VMULPS.BCST word3f200000<>+0(SB), Z12, Z19
+	VMULPS.BCST word3fc00000<>+0(SB), Z16, Z20
+	VADDPS      Z20, Z19, Z19
+	VMULPS.BCST word3ec80000<>+0(SB), Z17, Z17
+	VMULPS.BCST word40100000<>+0(SB), Z21, Z20
+	VADDPS      Z20, Z17, Z17
+	VMULPS.BCST word3e7a0000<>+0(SB), Z12, Z12
+	VMULPS.BCST word40580000<>+0(SB), Z16, Z16
+	VADDPS      Z16, Z12, Z12
+	VMOVUPS     (R12)(R10*1), Z16
+	VADDPS      Z16, Z12, Z12
+	ADDQ        SI, R12
+	VMOVUPS     (R12)(DI*1), Z16
+	VMOVUPS     (R12)(DI*2), Z20
+	VADDPS      Z20, Z16, Z21
+	VMOVUPS     (R12)(R9*1), Z23
+	VMOVUPS     (R12)(DI*4), Z24
+	VADDPS      Z24, Z23, Z25
+	VMOVUPS     (R12), Z26
+	VADDPS      Z21, Z26, Z26
+	VADDPS      Z25, Z26, Z26
+	VSUBPS      Z20, Z16, Z16
+	VSUBPS      Z24, Z23, Z20
+	VMULPS.BCST word3f200000<>+0(SB), Z16, Z23
+	VMULPS.BCST word3fc00000<>+0(SB), Z20, Z24
+	VADDPS      Z24, Z23, Z23
+	VMULPS.BCST word3ec80000<>+0(SB), Z21, Z21
+	VMULPS.BCST word40100000<>+0(SB), Z25, Z24
+	VADDPS      Z24, Z21, Z21
+	VMULPS.BCST word3e7a0000<>+0(SB), Z16, Z16
+	VMULPS.BCST word40580000<>+0(SB), Z20, Z20
+	VADDPS      Z20, Z16, Z16
+	VMOVUPS     (R12)(R10*1), Z20
+	VADDPS      Z20, Z16, Z16
+	MOVQ        AX, R12
+	VADDPS      Z14, Z10, Z20
+	VADDPS      Z22, Z18, Z24
+	VADDPS      Z20, Z6, Z6
+	VADDPS      Z24, Z6, Z6
+	VMOVUPS     Z6, (R12)
+	VSUBPS      Z14, Z10, Z6
+	VSUBPS      Z22, Z18, Z10
+	VMULPS.BCST word3f200000<>+0(SB), Z6, Z14
+	VMULPS.BCST word3fc00000<>+0(SB), Z10, Z18
+	VADDPS      Z18, Z14, Z14
+	VMOVUPS     Z14, (R12)(DX*1)
+	VMULPS.BCST word3ec80000<>+0(SB), Z20, Z14
+	VMULPS.BCST word40100000<>+0(SB), Z24, Z18
+	VADDPS      Z18, Z14, Z14
+	VMOVUPS     Z14, (R12)(DX*2)
+	VMULPS.BCST word3e7a0000<>+0(SB), Z6, Z6
+	VMULPS.BCST word40580000<>+0(SB), Z10, Z10
+	VADDPS      Z10, Z6, Z6
+	VADDPS      Z26, Z6, Z6
+	VMOVUPS     Z6, (R12)(R8*1)
+	ADDQ        BX, R12
+	VADDPS      Z11, Z7, Z6
+	VADDPS      Z19, Z15, Z10
+	VADDPS      Z6, Z3, Z3
+	VADDPS      Z10, Z3, Z3
+	VMOVUPS     Z3, (R12)
+	VSUBPS      Z11, Z7, Z3
+	VSUBPS      Z19, Z15, Z7
+	VMULPS.BCST word3f200000<>+0(SB), Z3, Z11
+	VMULPS.BCST word3fc00000<>+0(SB), Z7, Z14
+	VADDPS      Z14, Z11, Z11
+	VMOVUPS     Z11, (R12)(DX*1)
+	VMULPS.BCST word3ec80000<>+0(SB), Z6, Z6
+	VMULPS.BCST word40100000<>+0(SB), Z10, Z10
+	VADDPS      Z10, Z6, Z6
+	VMOVUPS     Z6, (R12)(DX*2)
+	VMULPS.BCST word3e7a0000<>+0(SB), Z3, Z3
+	VMULPS.BCST word40580000<>+0(SB), Z7, Z6
+	VADDPS      Z6, Z3, Z3
+	VADDPS      Z23, Z3, Z3
+	VMOVUPS     Z3, (R12)(R8*1)
+	ADDQ        BX, R12
+	VADDPS      Z9, Z5, Z3
+	VADDPS      Z17, Z13, Z6
+	VADDPS      Z3, Z2, Z2
+	VADDPS      Z6, Z2, Z2
+	VMOVUPS     Z2, (R12)
+	VSUBPS      Z9, Z5, Z2
+	VSUBPS      Z17, Z13, Z5
+	VMULPS.BCST word3f200000<>+0(SB), Z2, Z7
+	VMULPS.BCST word3fc00000<>+0(SB), Z5, Z9
+	VADDPS      Z9, Z7, Z7
+	VMOVUPS     Z7, (R12)(DX*1)
+	VMULPS.BCST word3ec80000<>+0(SB), Z3, Z3
+	VMULPS.BCST word40100000<>+0(SB), Z6, Z6
+	VADDPS      Z6, Z3, Z3
+	VMOVUPS     Z3, (R12)(DX*2)
+	VMULPS.BCST word3e7a0000<>+0(SB), Z2, Z2
+	VMULPS.BCST word40580000<>+0(SB), Z5, Z3
+	VADDPS      Z3, Z2, Z2
+	VADDPS      Z21, Z2, Z2
+	VMOVUPS     Z2, (R12)(R8*1)
+	ADDQ        BX, R12
+	VADDPS      Z4, Z1, Z2
+	VADDPS      Z12, Z8, Z3
+	VADDPS      Z2, Z0, Z0
+	VADDPS      Z3, Z0, Z0
+	VMOVUPS     Z0, (R12)
+	VSUBPS      Z4, Z1, Z0
+	VSUBPS      Z12, Z8, Z1
+	VMULPS.BCST word3f200000<>+0(SB), Z0, Z4
+	VMULPS.BCST word3fc00000<>+0(SB), Z1, Z5
+	VADDPS      Z5, Z4, Z4
+	VMOVUPS     Z4, (R12)(DX*1)
+	VMULPS.BCST word3ec80000<>+0(SB), Z2, Z2
+	VMULPS.BCST word40100000<>+0(SB), Z3, Z3
+	VADDPS      Z3, Z2, Z2
+	VMOVUPS     Z2, (R12)(DX*2)
+	VMULPS.BCST word3e7a0000<>+0(SB), Z0, Z0
+	VMULPS.BCST word40580000<>+0(SB), Z1, Z1
+	VADDPS      Z1, Z0, Z0
+	VADDPS      Z16, Z0, Z0
+	VMOVUPS     Z0, (R12)(R8*1)
+	ADDQ        $0x40, CX
+	ADDQ        $0x40, AX
+	DECQ        R11
+	JNZ         vector28
+	MOVQ        vectors+104(FP), R11
+	NEGQ        R11
+	SHLQ        $0x06, R11
+	ADDQ        R11, CX
+	MOVQ        inTile+88(FP), R11
+	LEAQ        (CX)(R11*4), CX
+	MOVQ        vectors+104(FP), R11
+	NEGQ        R11
+	SHLQ        $0x06, R11
+	ADDQ        R11, AX
+	MOVQ        outTile+64(FP), R11
+	LEAQ        (AX)(R11*4), AX
+	DECQ        tiles+96(FP)
+	JNZ         tile27
+	VZEROUPPER
+	RET
+
+// func winogradOutputGrad4x4(out []float32, in []float32, outRow int, outColumn int, outTile int, inRow int, inColumn int, inTile int, tiles int, vectors int)
+// Requires: AVX
+TEXT ·winogradOutputGrad4x4(SB), NOSPLIT, $0-112
+	MOVQ out_base+0(FP), AX
+	MOVQ in_base+24(FP), CX
+	MOVQ outRow+48(FP), DX
+	SHLQ $0x02, DX
+	MOVQ outColumn+56(FP), BX
+	SHLQ $0x02, BX
+	MOVQ inRow+72(FP), SI
+	SHLQ $0x02, SI
+	MOVQ inColumn+80(FP), DI
+	SHLQ $0x02, DI
+	LEAQ (DX)(DX*2), R8
+	LEAQ (DI)(DI*2), R9
+	LEAQ (DX)(DX*4), R10
+
+tile29:
+	MOVQ vectors+104(FP), R11
+
+vector30:
+	MOVQ    CX, R12
+	VMOVUPS (R12), Y0
+	VMOVUPS (R12)(DI*2), Y1
+	VMULPS  word3ec80000<>+0(SB), Y1, Y1
+	VADDPS  Y1, Y0, Y1
+	VMOVUPS (R12)(DI*1), Y2
+	VMOVUPS (R12)(R9*1), Y3
+	VMULPS  word3ec80000<>+0(SB), Y3, Y3
+	VADDPS  Y3, Y2, Y2
+	VMULPS  word3f200000<>+0(SB), Y2, Y2
+	VADDPS  Y2, Y1, Y3
+	VSUBPS  Y2, Y1, Y1
+	ADDQ    SI, R12
+	VMOVUPS (R12), Y2
+	VMOVUPS (R12)(DI*2), Y4
+	VMULPS  word3ec80000<>+0(SB), Y4, Y4
+	VADDPS  Y4, Y2, Y4
+	VMOVUPS (R12)(DI*1), Y5
+	VMOVUPS (R12)(R9*1), Y6
+	VMULPS  word3ec80000<>+0(SB), Y6, Y6
+	VADDPS  Y6, Y5, Y5
+	VMULPS  word3f200000<>+0(SB), Y5, Y5
+	VADDPS  Y5, Y4, Y6
+	VSUBPS  Y5, Y4, Y4
+	ADDQ    SI, R12
+	VMOVUPS (R12), Y5
+	VMOVUPS (R12)(DI*2), Y7
+	VMULPS  word3ec80000<>+0(SB), Y7, Y7
+	VADDPS  Y7, Y5, Y7
+	VMOVUPS (R12)(DI*1), Y8
+	VMOVUPS (R12)(R9*1), Y9
+	VMULPS  word3ec80000<>+0(SB), Y9, Y9
+	VADDPS  Y9, Y8, Y8
+	VMULPS  word3f200000<>+0(SB), Y8, Y8
+	VADDPS  Y8, Y7, Y9
+	VSUBPS  Y8, Y7, Y7
+	ADDQ    SI, R12
+	VMOVUPS (R12), Y8
+	VMOVUPS (R12)(DI*2), Y10
+	VMULPS  word3ec80000<>+0(SB), Y10, Y10
+	VADDPS  Y10, Y8, Y10
+	VMOVUPS (R12)(DI*1), Y11
+	VMOVUPS (R12)(R9*1), Y12
+	VMULPS  word3ec80000<>+0(SB), Y12, Y12
+	VADDPS  Y12, Y11, Y11
+	VMULPS  word3f200000<>+0(SB), Y11, Y11
+	VADDPS  Y11, Y10, Y12
+	VSUBPS  Y11, Y10, Y10
+	MOVQ    AX, R12
+	VMOVUPS Y0, (R12)
+	VMULPS  word3ec80000<>+0(SB), Y5, Y11
+	VADDPS  Y11, Y0, Y11
+	VMULPS  word3ec80000<>+0(SB), Y8, Y13
+	VADDPS  Y13, Y2, Y13
+	VMULPS  word3f200000<>+0(SB), Y13, Y13
+	VADDPS  Y13, Y11, Y14
+	VMOVUPS Y14, (R12)(DX*1)
+	VSUBPS  Y13, Y11, Y11
+	VMOVUPS Y11, (R12)(DX*2)
+	VMULPS  word40100000<>+0(SB), Y5, Y5
+	VADDPS  Y5, Y0, Y0
+	VMULPS  word40100000<>+0(SB), Y8, Y5
+	VADDPS  Y5, Y2, Y2
+	VMULPS  word3fc00000<>+0(SB), Y2, Y2
+	VADDPS  Y2, Y0, Y5
+	VMOVUPS Y5, (R12)(R8*1)
+	VSUBPS  Y2, Y0, Y0
+	VMOVUPS Y0, (R12)(DX*4)
+	VMOVUPS Y8, (R12)(R10*1)
+	ADDQ    BX, R12
+	VMOVUPS Y3, (R12)
+	VMULPS  word3ec80000<>+0(SB), Y9, Y0
+	VADDPS  Y0, Y3, Y0
+	VMULPS  word3ec80000<>+0(SB), Y12, Y2
+	VADDPS  Y2, Y6, Y2
+	VMULPS  word3f200000<>+0(SB), Y2, Y2
+	VADDPS  Y2, Y0, Y5
+	VMOVUPS Y5, (R12)(DX*1)
+	VSUBPS  Y2, Y0, Y0
+	VMOVUPS Y0, (R12)(DX*2)
+	VMULPS  word40100000<>+0(SB), Y9, Y0
+	VADDPS  Y0, Y3, Y0
+	VMULPS  word40100000<>+0(SB), Y12, Y2
+	VADDPS  Y2, Y6, Y2
+	VMULPS  word3fc00000<>+0(SB), Y2, Y2
+	VADDPS  Y2, Y0, Y3
+	VMOVUPS Y3, (R12)(R8*1)
+	VSUBPS  Y2, Y0, Y0
+	VMOVUPS Y0, (R12)(DX*4)
+	VMOVUPS Y12, (R12)(R10*1)
+	ADDQ    BX, R12
+	VMOVUPS Y1, (R12)
+	VMULPS  word3ec80000<>+0(SB), Y7, Y0
+	VADDPS  Y0, Y1, Y0
+	VMULPS  word3ec80000<>+0(SB), Y10, Y2
+	VADDPS  Y2, Y4, Y2
+	VMULPS  word3f200000<>+0(SB), Y2, Y2
+	VADDPS  Y2, Y0, Y3
+	VMOVUPS Y3, (R12)(DX*1)
+	VSUBPS  Y2, Y0, Y0
+	VMOVUPS Y0, (R12)(DX*2)
+	VMULPS  word40100000<>+0(SB), Y7, Y0
+	VADDPS  Y0, Y1, Y0
+	VMULPS  word40100000<>+0(SB), Y10, Y1
+	VADDPS  Y1, Y4, Y1
+	VMULPS  word3fc00000<>+0(SB), Y1, Y1
+	VADDPS  Y1, Y0, Y2
+	VMOVUPS Y2, (R12)(R8*1)
+	VSUBPS  Y1, Y0, Y0
+	VMOVUPS Y0, (R12)(DX*4)
+	VMOVUPS Y10, (R12)(R10*1)
+	MOVQ    CX, R12
+	VMOVUPS (R12), Y0
+	VMOVUPS (R12)(DI*2), Y1
+	VMULPS  word40100000<>+0(SB), Y1, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS (R12)(DI*1), Y1
+	VMOVUPS (R12)(R9*1), Y2
+	VMULPS  word40100000<>+0(SB), Y2, Y3
+	VADDPS  Y3, Y1, Y1
+	VMULPS  word3fc00000<>+0(SB), Y1, Y1
+	VADDPS  Y1, Y0, Y3
+	VSUBPS  Y1, Y0, Y0
+	ADDQ    SI, R12
+	VMOVUPS (R12), Y1
+	VMOVUPS (R12)(DI*2), Y4
+	VMULPS  word40100000<>+0(SB), Y4, Y4
+	VADDPS  Y4, Y1, Y1
+	VMOVUPS (R12)(DI*1), Y4
+	VMOVUPS (R12)(R9*1), Y5
+	VMULPS  word40100000<>+0(SB), Y5, Y6
+	VADDPS  Y6, Y4, Y4
+	VMULPS  word3fc00000<>+0(SB), Y4, Y4
+	VADDPS  Y4, Y1, Y6
+	VSUBPS  Y4, Y1, Y1
+	ADDQ    SI, R12
+	VMOVUPS (R12), Y4
+	VMOVUPS (R12)(DI*2), Y7
+	VMULPS  word40100000<>+0(SB), Y7, Y7
+	VADDPS  Y7, Y4, Y4
+	VMOVUPS (R12)(DI*1), Y7
+	VMOVUPS (R12)(R9*1), Y8
+	VMULPS  word40100000<>+0(SB), Y8, Y9
+	VADDPS  Y9, Y7, Y7
+	VMULPS  word3fc00000<>+0(SB), Y7, Y7
+	VADDPS  Y7, Y4, Y9
+	VSUBPS  Y7, Y4, Y4
+	ADDQ    SI, R12
+	VMOVUPS (R12), Y7
+	VMOVUPS (R12)(DI*2), Y10
+	VMULPS  word40100000<>+0(SB), Y10, Y10
+	VADDPS  Y10, Y7, Y7
+	VMOVUPS (R12)(DI*1), Y10
+	VMOVUPS (R12)(R9*1), Y11
+	VMULPS  word40100000<>+0(SB), Y11, Y12
+	VADDPS  Y12, Y10, Y10
+	VMULPS  word3fc00000<>+0(SB), Y10, Y10
+	VADDPS  Y10, Y7, Y12
+	VSUBPS  Y10, Y7, Y7
+	MOVQ    AX, R12
+	ADDQ    BX, R12
+	ADDQ    BX, R12
+	ADDQ    BX, R12
+	VMOVUPS Y3, (R12)
+	VMULPS  word3ec80000<>+0(SB), Y9, Y10
+	VADDPS  Y10, Y3, Y10
+	VMULPS  word3ec80000<>+0(SB), Y12, Y13
+	VADDPS  Y13, Y6, Y13
+	VMULPS  word3f200000<>+0(SB), Y13, Y13
+	VADDPS  Y13, Y10, Y14
+	VMOVUPS Y14, (R12)(DX*1)
+	VSUBPS  Y13, Y10, Y10
+	VMOVUPS Y10, (R12)(DX*2)
+	VMULPS  word40100000<>+0(SB), Y9, Y9
+	VADDPS  Y9, Y3, Y3
+	VMULPS  word40100000<>+0(SB), Y12, Y9
+	VADDPS  Y9, Y6, Y6
+	VMULPS  word3fc00000<>+0(SB), Y6, Y6
+	VADDPS  Y6, Y3, Y9
+	VMOVUPS Y9, (R12)(R8*1)
+	VSUBPS  Y6, Y3, Y3
+	VMOVUPS Y3, (R12)(DX*4)
+	VMOVUPS Y12, (R12)(R10*1)
+	ADDQ    BX, R12
+	VMOVUPS Y0, (R12)
+	VMULPS  word3ec80000<>+0(SB), Y4, Y3
+	VADDPS  Y3, Y0, Y3
+	VMULPS  word3ec80000<>+0(SB), Y7, Y6
+	VADDPS  Y6, Y1, Y6
+	VMULPS  word3f200000<>+0(SB), Y6, Y6
+	VADDPS  Y6, Y3, Y9
+	VMOVUPS Y9, (R12)(DX*1)
+	VSUBPS  Y6, Y3, Y3
+	VMOVUPS Y3, (R12)(DX*2)
+	VMULPS  word40100000<>+0(SB), Y4, Y3
+	VADDPS  Y3, Y0, Y0
+	VMULPS  word40100000<>+0(SB), Y7, Y3
+	VADDPS  Y3, Y1, Y1
+	VMULPS  word3fc00000<>+0(SB), Y1, Y1
+	VADDPS  Y1, Y0, Y3
+	VMOVUPS Y3, (R12)(R8*1)
+	VSUBPS  Y1, Y0, Y0
+	VMOVUPS Y0, (R12)(DX*4)
+	VMOVUPS Y7, (R12)(R10*1)
+	ADDQ    BX, R12
+	VMOVUPS Y2, (R12)
+	VMULPS  word3ec80000<>+0(SB), Y8, Y0
+	VADDPS  Y0, Y2, Y0
+	VMULPS  word3ec80000<>+0(SB), Y11, Y1
+	VADDPS  Y1, Y5, Y1
+	VMULPS  word3f200000<>+0(SB), Y1, Y1
+	VADDPS  Y1, Y0, Y3
+	VMOVUPS Y3, (R12)(DX*1)
+	VSUBPS  Y1, Y0, Y0
+	VMOVUPS Y0, (R12)(DX*2)
+	VMULPS  word40100000<>+0(SB), Y8, Y0
+	VADDPS  Y0, Y2, Y0
+	VMULPS  word40100000<>+0(SB), Y11, Y1
+	VADDPS  Y1, Y5, Y1
+	VMULPS  word3fc00000<>+0(SB), Y1, Y1
+	VADDPS  Y1, Y0, Y2
+	VMOVUPS Y2, (R12)(R8*1)
+	VSUBPS  Y1, Y0, Y0
+	VMOVUPS Y0, (R12)(DX*4)
+	VMOVUPS Y11, (R12)(R10*1)
+	ADDQ    $0x20, CX
+	ADDQ    $0x20, AX
+	DECQ    R11
+	JNZ     vector30
+	MOVQ    vectors+104(FP), R11
+	NEGQ    R11
+	SHLQ    $0x05, R11
+	ADDQ    R11, CX
+	MOVQ    inTile+88(FP), R11
+	LEAQ    (CX)(R11*4), CX
+	MOVQ    vectors+104(FP), R11
+	NEGQ    R11
+	SHLQ    $0x05, R11
+	ADDQ    R11, AX
+	MOVQ    outTile+64(FP), R11
+	LEAQ    (AX)(R11*4), AX
+	DECQ    tiles+96(FP)
+	JNZ     tile29
+	VZEROUPPER
+	RET
+
+// func winogradOutputGrad4x4Wide(out []float32, in []float32, outRow int, outColumn int, outTile int, inRow int, inColumn int, inTile int, tiles int, vectors int)
+// Requires: AVX, AVX512F
+TEXT ·winogradOutputGrad4x4Wide(SB), NOSPLIT, $0-112
+	MOVQ out_base+0(FP), AX
+	MOVQ in_base+24(FP), CX
+	MOVQ outRow+48(FP), DX
+	SHLQ $0x02, DX
+	MOVQ outColumn+56(FP), BX
+	SHLQ $0x02, BX
+	MOVQ inRow+72(FP), SI
+	SHLQ $0x02, SI
+	MOVQ inColumn+80(FP), DI
+	SHLQ $0x02, DI
+	LEAQ (DX)(DX*2), R8
+	LEAQ (DI)(DI*2), R9
+	LEAQ (DX)(DX*4), R10
+
+tile31:
+	MOVQ vectors+104(FP), R11
+
+vector32:
+	MOVQ        CX, R12
+	VMOVUPS     (R12), Z0
+	VMOVUPS     (R12)(DI*2), Z1
+	VMULPS.BCST word3ec80000<>+0(SB), Z1, Z2
+	VADDPS      Z2, Z0, Z2
+	VMOVUPS     (R12)(DI*1), Z3
+	VMOVUPS     (R12)(R9*1), Z4
+	VMULPS.BCST word3ec80000<>+0(SB), Z4, Z5
+	VADDPS      Z5, Z3, Z5
+	VMULPS.BCST word3f200000<>+0(SB), Z5, Z5
+	VADDPS      Z5, Z2, Z6
+	VSUBPS      Z5, Z2, Z2
+	VMULPS.BCST word40100000<>+0(SB), Z1, Z1
+	VADDPS      Z1, Z0, Z1
+	VMULPS.BCST word40100000<>+0(SB), Z4, Z5
+	VADDPS      Z5, Z3, Z3
+	VMULPS.BCST word3fc00000<>+0(SB), Z3, Z3
+	VADDPS      Z3, Z1, Z5
+	VSUBPS      Z3, Z1, Z1
+	ADDQ        SI, R12
+	VMOVUPS     (R12), Z3
+	VMOVUPS     (R12)(DI*2), Z7
+	VMULPS.BCST word3ec80000<>+0(SB), Z7, Z8
+	VADDPS      Z8, Z3, Z8
+	VMOVUPS     (R12)(DI*1), Z9
+	VMOVUPS     (R12)(R9*1), Z10
+	VMULPS.BCST word3ec80000<>+0(SB), Z10, Z11
+	VADDPS      Z11, Z9, Z11
+	VMULPS.BCST word3f200000<>+0(SB), Z11, Z11
+	VADDPS      Z11, Z8, Z12
+	VSUBPS      Z11, Z8, Z8
+	VMULPS.BCST word40100000<>+0(SB), Z7, Z7
+	VADDPS      Z7, Z3, Z7
+	VMULPS.BCST word40100000<>+0(SB), Z10, Z11
+	VADDPS      Z11, Z9, Z9
+	VMULPS.BCST word3fc00000<>+0(SB), Z9, Z9
+	VADDPS      Z9, Z7, Z11
+	VSUBPS      Z9, Z7, Z7
+	ADDQ        SI, R12
+	VMOVUPS     (R12), Z9
+	VMOVUPS     (R12)(DI*2), Z13
+	VMULPS.BCST word3ec80000<>+0(SB), Z13, Z14
+	VADDPS      Z14, Z9, Z14
+	VMOVUPS     (R12)(DI*1), Z15
+	VMOVUPS     (R12)(R9*1), Z16
+	VMULPS.BCST word3ec80000<>+0(SB), Z16, Z17
+	VADDPS      Z17, Z15, Z17
+	VMULPS.BCST word3f200000<>+0(SB), Z17, Z17
+	VADDPS      Z17, Z14, Z18
+	VSUBPS      Z17, Z14, Z14
+	VMULPS.BCST word40100000<>+0(SB), Z13, Z13
+	VADDPS      Z13, Z9, Z13
+	VMULPS.BCST word40100000<>+0(SB), Z16, Z17
+	VADDPS      Z17, Z15, Z15
+	VMULPS.BCST word3fc00000<>+0(SB), Z15, Z15
+	VADDPS      Z15, Z13, Z17
+	VSUBPS      Z15, Z13, Z13
+	ADDQ        SI, R12
+	VMOVUPS     (R12), Z15
+	VMOVUPS     (R12)(DI*2), Z19
+	VMULPS.BCST word3ec80000<>+0(SB), Z19, Z20
+	VADDPS      Z20, Z15, Z20
+	VMOVUPS     (R12)(DI*1), Z21
+	VMOVUPS     (R12)(R9*1), Z22
+	VMULPS.BCST word3ec80000<>+0(SB), Z22, Z23
+	VADDPS      Z23, Z21, Z23
+	VMULPS.BCST word3f200000<>+0(SB), Z23, Z23
+	VADDPS      Z23, Z20, Z24
+	VSUBPS      Z23, Z20, Z20
+	VMULPS.BCST word40100000<>+0(SB), Z19, Z19
+	VADDPS      Z19, Z15, Z19
+	VMULPS.BCST word40100000<>+0(SB), Z22, Z23
+	VADDPS      Z23, Z21, Z21
+	VMULPS.BCST word3fc00000<>+0(SB), Z21, Z21
+	VADDPS      Z21, Z19, Z23
+	VSUBPS      Z21, Z19, Z19
+	MOVQ        AX, R12
+	VMOVUPS     Z0, (R12)
+	VMULPS.BCST word3ec80000<>+0(SB), Z9, Z21
+	VADDPS      Z21, Z0, Z21
+	VMULPS.BCST word3ec80000<>+0(SB), Z15, Z25
+	VADDPS      Z25, Z3, Z25
+	VMULPS.BCST word3f200000<>+0(SB), Z25, Z25
+	VADDPS      Z25, Z21, Z26
+	VMOVUPS     Z26, (R12)(DX*1)
+	VSUBPS      Z25, Z21, Z21
+	VMOVUPS     Z21, (R12)(DX*2)
+	VMULPS.BCST word40100000<>+0(SB), Z9, Z9
+	VADDPS      Z9, Z0, Z0
+	VMULPS.BCST word40100000<>+0(SB), Z15, Z9
+	VADDPS      Z9, Z3, Z3
+	VMULPS.BCST word3fc00000<>+0(SB), Z3, Z3
+	VADDPS      Z3, Z0, Z9
+	VMOVUPS     Z9, (R12)(R8*1)
+	VSUBPS      Z3, Z0, Z0
+	VMOVUPS     Z0, (R12)(DX*4)
+	VMOVUPS     Z15, (R12)(R10*1)
+	ADDQ        BX, R12
+	VMOVUPS     Z6, (R12)
+	VMULPS.BCST word3ec80000<>+0(SB), Z18, Z0
+	VADDPS      Z0, Z6, Z0
+	VMULPS.BCST word3ec80000<>+0(SB), Z24, Z3
+	VADDPS      Z3, Z12, Z3
+	VMULPS.BCST word3f200000<>+0(SB), Z3, Z3
+	VADDPS      Z3, Z0, Z9
+	VMOVUPS     Z9, (R12)(DX*1)
+	VSUBPS      Z3, Z0, Z0
+	VMOVUPS     Z0, (R12)(DX*2)
+	VMULPS.BCST word40100000<>+0(SB), Z18, Z0
+	VADDPS      Z0, Z6, Z0
+	VMULPS.BCST word40100000<>+0(SB), Z24, Z3
+	VADDPS      Z3, Z12, Z3
+	VMULPS.BCST word3fc00000<>+0(SB), Z3, Z3
+	VADDPS      Z3, Z0, Z6
+	VMOVUPS     Z6, (R12)(R8*1)
+	VSUBPS      Z3, Z0, Z0
+	VMOVUPS     Z0, (R12)(DX*4)
+	VMOVUPS     Z24, (R12)(R10*1)
+	ADDQ        BX, R12
+	VMOVUPS     Z2, (R12)
+	VMULPS.BCST word3ec80000<>+0(SB), Z14, Z0
+	VADDPS      Z0, Z2, Z0
+	VMULPS.BCST word3ec80000<>+0(SB), Z20, Z3
+	VADDPS      Z3, Z8, Z3
+	VMULPS.BCST word3f200000<>+0(SB), Z3, Z3
+	VADDPS      Z3, Z0, Z6
+	VMOVUPS     Z6, (R12)(DX*1)
+	VSUBPS      Z3, Z0, Z0
+	VMOVUPS     Z0, (R12)(DX*2)
+	VMULPS.BCST word40100000<>+0(SB), Z14, Z0
+	VADDPS      Z0, Z2, Z0
+	VMULPS.BCST word40100000<>+0(SB), Z20, Z2
+	VADDPS      Z2, Z8, Z2
+	VMULPS.BCST word3fc00000<>+0(SB), Z2, Z2
+	VADDPS      Z2, Z0, Z3
+	VMOVUPS     Z3, (R12)(R8*1)
+	VSUBPS      Z2, Z0, Z0
+	VMOVUPS     Z0, (R12)(DX*4)
+	VMOVUPS     Z20, (R12)(R10*1)
+	ADDQ        BX, R12
+	VMOVUPS     Z5, (R12)
+	VMULPS.BCST word3ec80000<>+0(SB), Z17, Z0
+	VADDPS      Z0, Z5, Z0
+	VMULPS.BCST word3ec80000<>+0(SB), Z23, Z2
+	VADDPS      Z2, Z11, Z2
+	VMULPS.BCST word3f200000<>+0(SB), Z2, Z2
+	VADDPS      Z2, Z0, Z3
+	VMOVUPS     Z3, (R12)(DX*1)
+	VSUBPS      Z2, Z0, Z0
+	VMOVUPS     Z0, (R12)(DX*2)
+	VMULPS.BCST word40100000<>+0(SB), Z17, Z0
+	VADDPS      Z0, Z5, Z0
+	VMULPS.BCST word40100000<>+0(SB), Z23, Z2
+	VADDPS      Z2, Z11, Z2
+	VMULPS.BCST word3fc00000<>+0(SB), Z2, Z2
+	VADDPS      Z2, Z0, Z3
+	VMOVUPS     Z3, (R12)(R8*1)
+	VSUBPS      Z2, Z0, Z0
+	VMOVUPS     Z0, (R12)(DX*4)
+	VMOVUPS     Z23, (R12)(R10*1)
+	ADDQ        BX, R12
+	VMOVUPS     Z1, (R12)
+	VMULPS.BCST word3ec80000<>+0(SB), Z13, Z0
+	VADDPS      Z0, Z1, Z0
+	VMULPS.BCST word3ec80000<>+0(SB), Z19, Z2
+	VADDPS      Z2, Z7, Z2
+	VMULPS.BCST word3f200000<>+0(SB), Z2, Z2
+	VADDPS      Z2, Z0, Z3
+	VMOVUPS     Z3, (R12)(DX*1)
+	VSUBPS      Z2, Z0, Z0
+	VMOVUPS     Z0, (R12)(DX*2)
+	VMULPS.BCST word40100000<>+0(SB), Z13, Z0
+	VADDPS      Z0, Z1, Z0
+	VMULPS.BCST word40100000<>+0(SB), Z19, Z1
+	VADDPS      Z1, Z7, Z1
+	VMULPS.BCST word3fc00000<>+0(SB), Z1, Z1
+	VADDPS      Z1, Z0, Z2
+	VMOVUPS     Z2, (R12)(R8*1)
+	VSUBPS      Z1, Z0, Z0
+	VMOVUPS     Z0, (R12)(DX*4)
+	VMOVUPS     Z19, (R12)(R10*1)
+	ADDQ        BX, R12
+	VMOVUPS     Z4, (R12)
+	VMULPS.BCST word3ec80000<>+0(SB), Z16, Z0
+	VADDPS      Z0, Z4, Z0
+	VMULPS.BCST word3ec80000<>+0(SB), Z22, Z1
+	VADDPS      Z1, Z10, Z1
+	VMULPS.BCST word3f200000<>+0(SB), Z1, Z1
+	VADDPS      Z1, Z0, Z2
+	VMOVUPS     Z2, (R12)(DX*1)
+	VSUBPS      Z1, Z0, Z0
+	VMOVUPS     Z0, (R12)(DX*2)
+	VMULPS.BCST word40100000<>+0(SB), Z16, Z0
+	VADDPS      Z0, Z4, Z0
+	VMULPS.BCST word40100000<>+0(SB), Z22, Z1
+	VADDPS      Z1, Z10, Z1
+	VMULPS.BCST word3fc00000<>+0(SB), Z1, Z1
+	VADDPS      Z1, Z0, Z2
+	VMOVUPS     Z2, (R12)(R8*1)
+	VSUBPS      Z1, Z0, Z0
+	VMOVUPS     Z0, (R12)(DX*4)
+	VMOVUPS     Z22, (R12)(R10*1)
+	ADDQ        $0x40, CX
+	ADDQ        $0x40, AX
+	DECQ        R11
+	JNZ         vector32
+	MOVQ        vectors+104(FP), R11
+	NEGQ        R11
+	SHLQ        $0x06, R11
+	ADDQ        R11, CX
+	MOVQ        inTile+88(FP), R11
+	LEAQ        (CX)(R11*4), CX
+	MOVQ        vectors+104(FP), R11
+	NEGQ        R11
+	SHLQ        $0x06, R11
+	ADDQ        R11, AX
+	MOVQ        outTile+64(FP), R11
+	LEAQ        (AX)(R11*4), AX
+	DECQ        tiles+96(FP)
+	JNZ         tile31
+	VZEROUPPER
+	RET
+
+// func winogradFilter4x4(out []float32, in []float32, outRow int, outColumn int, outTile int, inRow int, inColumn int, inTile int, tiles int, vectors int)
+// Requires: AVX
+TEXT ·winogradFilter4x4(SB), NOSPLIT, $0-112
+	MOVQ out_base+0(FP), AX
+	MOVQ in_base+24(FP), CX
+	MOVQ outRow+48(FP), DX
+	SHLQ $0x02, DX
+	MOVQ outColumn+56(FP), BX
+	SHLQ $0x02, BX
+	MOVQ inRow+72(FP), SI
+	SHLQ $0x02, SI
+	MOVQ inColumn+80(FP), DI
+	SHLQ $0x02, DI
+	LEAQ (DX)(DX*2), R8
+	LEAQ (DX)(DX*4), R9
+
+tile33:
+	MOVQ vectors+104(FP), R10
+
+vector34:
+	MOVQ    CX, R11
+	VMOVUPS (R11), Y0
+	VMULPS  word3f91a2b4<>+0(SB), Y0, Y1
+	VMOVUPS (R11)(DI*2), Y2
+	VMULPS  word3ec80000<>+0(SB), Y2, Y2
+	VADDPS  Y2, Y0, Y0
+	VMULPS  wordbf303b34<>+0(SB), Y0, Y0
+	VMOVUPS (R11)(DI*1), Y2
+	VMULPS  wordbedc4a01<>+0(SB), Y2, Y2
+	VADDPS  Y2, Y0, Y3
+	VSUBPS  Y2, Y0, Y0
+	ADDQ    SI, R11
+	VMOVUPS (R11), Y2
+	VMULPS  word3f91a2b4<>+0(SB), Y2, Y4
+	VMOVUPS (R11)(DI*2), Y5
+	VMULPS  word3ec80000<>+0(SB), Y5, Y5
+	VADDPS  Y5, Y2, Y2
+	VMULPS  wordbf303b34<>+0(SB), Y2, Y2
+	VMOVUPS (R11)(DI*1), Y5
+	VMULPS  wordbedc4a01<>+0(SB), Y5, Y5
+	VADDPS  Y5, Y2, Y6
+	VSUBPS  Y5, Y2, Y2
+	ADDQ    SI, R11
+	VMOVUPS (R11), Y5
+	VMULPS  word3f91a2b4<>+0(SB), Y5, Y7
+	VMOVUPS (R11)(DI*2), Y8
+	VMULPS  word3ec80000<>+0(SB), Y8, Y8
+	VADDPS  Y8, Y5, Y5
+	VMULPS  wordbf303b34<>+0(SB), Y5, Y5
+	VMOVUPS (R11)(DI*1), Y8
+	VMULPS  wordbedc4a01<>+0(SB), Y8, Y8
+	VADDPS  Y8, Y5, Y9
+	VSUBPS  Y8, Y5, Y5
+	MOVQ    AX, R11
+	VMULPS  word3f91a2b4<>+0(SB), Y1, Y8
+	VMOVUPS Y8, (R11)
+	VMULPS  word3ec80000<>+0(SB), Y7, Y8
+	VADDPS  Y8, Y1, Y8
+	VMULPS  wordbf303b34<>+0(SB), Y8, Y8
+	VMULPS  wordbedc4a01<>+0(SB), Y4, Y10
+	VADDPS  Y10, Y8, Y11
+	VMOVUPS Y11, (R11)(DX*1)
+	VSUBPS  Y10, Y8, Y8
+	VMOVUPS Y8, (R11)(DX*2)
+	VMULPS  word40100000<>+0(SB), Y7, Y8
+	VADDPS  Y8, Y1, Y1
+	VMULPS  word3df4c401<>+0(SB), Y1, Y1
+	VMULPS  word3e379301<>+0(SB), Y4, Y4
+	VADDPS  Y4, Y1, Y8
+	VMOVUPS Y8, (R11)(R8*1)
+	VSUBPS  Y4, Y1, Y1
+	VMOVUPS Y1, (R11)(DX*4)
+	VMOVUPS Y7, (R11)(R9*1)
+	ADDQ    BX, R11
+	VMULPS  word3f91a2b4<>+0(SB), Y3, Y1
+	VMOVUPS Y1, (R11)
+	VMULPS  word3ec80000<>+0(SB), Y9, Y1
+	VADDPS  Y1, Y3, Y1
+	VMULPS  wordbf303b34<>+0(SB), Y1, Y1
+	VMULPS  wordbedc4a01<>+0(SB), Y6, Y4
+	VADDPS  Y4, Y1, Y7
+	VMOVUPS Y7, (R11)(DX*1)
+	VSUBPS  Y4, Y1, Y1
+	VMOVUPS Y1, (R11)(DX*2)
+	VMULPS  word40100000<>+0(SB), Y9, Y1
+	VADDPS  Y1, Y3, Y1
+	VMULPS  word3df4c401<>+0(SB), Y1, Y1
+	VMULPS  word3e379301<>+0(SB), Y6, Y3
+	VADDPS  Y3, Y1, Y4
+	VMOVUPS Y4, (R11)(R8*1)
+	VSUBPS  Y3, Y1, Y1
+	VMOVUPS Y1, (R11)(DX*4)
+	VMOVUPS Y9, (R11)(R9*1)
+	ADDQ    BX, R11
+	VMULPS  word3f91a2b4<>+0(SB), Y0, Y1
+	VMOVUPS Y1, (R11)
+	VMULPS  word3ec80000<>+0(SB), Y5, Y1
+	VADDPS  Y1, Y0, Y1
+	VMULPS  wordbf303b34<>+0(SB), Y1, Y1
+	VMULPS  wordbedc4a01<>+0(SB), Y2, Y3
+	VADDPS  Y3, Y1, Y4
+	VMOVUPS Y4, (R11)(DX*1)
+	VSUBPS  Y3, Y1, Y1
+	VMOVUPS Y1, (R11)(DX*2)
+	VMULPS  word40100000<>+0(SB), Y5, Y1
+	VADDPS  Y1, Y0, Y0
+	VMULPS  word3df4c401<>+0(SB), Y0, Y0
+	VMULPS  word3e379301<>+0(SB), Y2, Y1
+	VADDPS  Y1, Y0, Y2
+	VMOVUPS Y2, (R11)(R8*1)
+	VSUBPS  Y1, Y0, Y0
+	VMOVUPS Y0, (R11)(DX*4)
+	VMOVUPS Y5, (R11)(R9*1)
+	MOVQ    CX, R11
+	VMOVUPS (R11), Y0
+	VMOVUPS (R11)(DI*2), Y1
+	VMULPS  word40100000<>+0(SB), Y1, Y2
+	VADDPS  Y2, Y0, Y0
+	VMULPS  word3df4c401<>+0(SB), Y0, Y0
+	VMOVUPS (R11)(DI*1), Y2
+	VMULPS  word3e379301<>+0(SB), Y2, Y2
+	VADDPS  Y2, Y0, Y3
+	VSUBPS  Y2, Y0, Y0
+	ADDQ    SI, R11
+	VMOVUPS (R11), Y2
+	VMOVUPS (R11)(DI*2), Y4
+	VMULPS  word40100000<>+0(SB), Y4, Y5
+	VADDPS  Y5, Y2, Y2
+	VMULPS  word3df4c401<>+0(SB), Y2, Y2
+	VMOVUPS (R11)(DI*1), Y5
+	VMULPS  word3e379301<>+0(SB), Y5, Y5
+	VADDPS  Y5, Y2, Y6
+	VSUBPS  Y5, Y2, Y2
+	ADDQ    SI, R11
+	VMOVUPS (R11), Y5
+	VMOVUPS (R11)(DI*2), Y7
+	VMULPS  word40100000<>+0(SB), Y7, Y8
+	VADDPS  Y8, Y5, Y5
+	VMULPS  word3df4c401<>+0(SB), Y5, Y5
+	VMOVUPS (R11)(DI*1), Y8
+	VMULPS  word3e379301<>+0(SB), Y8, Y8
+	VADDPS  Y8, Y5, Y9
+	VSUBPS  Y8, Y5, Y5
+	MOVQ    AX, R11
+	ADDQ    BX, R11
+	ADDQ    BX, R11
+	ADDQ    BX, R11
+	VMULPS  word3f91a2b4<>+0(SB), Y3, Y8
+	VMOVUPS Y8, (R11)
+	VMULPS  word3ec80000<>+0(SB), Y9, Y8
+	VADDPS  Y8, Y3, Y8
+	VMULPS  wordbf303b34<>+0(SB), Y8, Y8
+	VMULPS  wordbedc4a01<>+0(SB), Y6, Y10
+	VADDPS  Y10, Y8, Y11
+	VMOVUPS Y11, (R11)(DX*1)
+	VSUBPS  Y10, Y8, Y8
+	VMOVUPS Y8, (R11)(DX*2)
+	VMULPS  word40100000<>+0(SB), Y9, Y8
+	VADDPS  Y8, Y3, Y3
+	VMULPS  word3df4c401<>+0(SB), Y3, Y3
+	VMULPS  word3e379301<>+0(SB), Y6, Y6
+	VADDPS  Y6, Y3, Y8
+	VMOVUPS Y8, (R11)(R8*1)
+	VSUBPS  Y6, Y3, Y3
+	VMOVUPS Y3, (R11)(DX*4)
+	VMOVUPS Y9, (R11)(R9*1)
+	ADDQ    BX, R11
+	VMULPS  word3f91a2b4<>+0(SB), Y0, Y3
+	VMOVUPS Y3, (R11)
+	VMULPS  word3ec80000<>+0(SB), Y5, Y3
+	VADDPS  Y3, Y0, Y3
+	VMULPS  wordbf303b34<>+0(SB), Y3, Y3
+	VMULPS  wordbedc4a01<>+0(SB), Y2, Y6
+	VADDPS  Y6, Y3, Y8
+	VMOVUPS Y8, (R11)(DX*1)
+	VSUBPS  Y6, Y3, Y3
+	VMOVUPS Y3, (R11)(DX*2)
+	VMULPS  word40100000<>+0(SB), Y5, Y3
+	VADDPS  Y3, Y0, Y0
+	VMULPS  word3df4c401<>+0(SB), Y0, Y0
+	VMULPS  word3e379301<>+0(SB), Y2, Y2
+	VADDPS  Y2, Y0, Y3
+	VMOVUPS Y3, (R11)(R8*1)
+	VSUBPS  Y2, Y0, Y0
+	VMOVUPS Y0, (R11)(DX*4)
+	VMOVUPS Y5, (R11)(R9*1)
+	ADDQ    BX, R11
+	VMULPS  word3f91a2b4<>+0(SB), Y1, Y0
+	VMOVUPS Y0, (R11)
+	VMULPS  word3ec80000<>+0(SB), Y7, Y0
+	VADDPS  Y0, Y1, Y0
+	VMULPS  wordbf303b34<>+0(SB), Y0, Y0
+	VMULPS  wordbedc4a01<>+0(SB), Y4, Y2
+	VADDPS  Y2, Y0, Y3
+	VMOVUPS Y3, (R11)(DX*1)
+	VSUBPS  Y2, Y0, Y0
+	VMOVUPS Y0, (R11)(DX*2)
+	VMULPS  word40100000<>+0(SB), Y7, Y0
+	VADDPS  Y0, Y1, Y0
+	VMULPS  word3df4c401<>+0(SB), Y0, Y0
+	VMULPS  word3e379301<>+0(SB), Y4, Y1
+	VADDPS  Y1, Y0, Y2
+	VMOVUPS Y2, (R11)(R8*1)
+	VSUBPS  Y1, Y0, Y0
+	VMOVUPS Y0, (R11)(DX*4)
+	VMOVUPS Y7, (R11)(R9*1)
+	ADDQ    $0x20, CX
+	ADDQ    $0x20, AX
+	DECQ    R10
+	JNZ     vector34
+	MOVQ    vectors+104(FP), R10
+	NEGQ    R10
+	SHLQ    $0x05, R10
+	ADDQ    R10, CX
+	MOVQ    inTile+88(FP), R10
+	LEAQ    (CX)(R10*4), CX
+	MOVQ    vectors+104(FP), R10
+	NEGQ    R10
+	SHLQ    $0x05, R10
+	ADDQ    R10, AX
+	MOVQ    outTile+64(FP), R10
+	LEAQ    (AX)(R10*4), AX
+	DECQ    tiles+96(FP)
+	JNZ     tile33
+	VZEROUPPER
+	RET
+
+DATA word3f91a2b4<>+0(SB)/4, $0x3f91a2b4
+DATA word3f91a2b4<>+4(SB)/4, $0x3f91a2b4
+DATA word3f91a2b4<>+8(SB)/4, $0x3f91a2b4
+DATA word3f91a2b4<>+12(SB)/4, $0x3f91a2b4
+DATA word3f91a2b4<>+16(SB)/4, $0x3f91a2b4
+DATA word3f91a2b4<>+20(SB)/4, $0x3f91a2b4
+DATA word3f91a2b4<>+24(SB)/4, $0x3f91a2b4
+DATA word3f91a2b4<>+28(SB)/4, $0x3f91a2b4
+GLOBL word3f91a2b4<>(SB), RODATA|NOPTR, $32
+
+DATA wordbf303b34<>+0(SB)/4, $0xbf303b34
+DATA wordbf303b34<>+4(SB)/4, $0xbf303b34
+DATA wordbf303b34<>+8(SB)/4, $0xbf303b34
+DATA wordbf303b34<>+12(SB)/4, $0xbf303b34
+DATA wordbf303b34<>+16(SB)/4, $0xbf303b34
+DATA wordbf303b34<>+20(SB)/4, $0xbf303b34
+DATA wordbf303b34<>+24(SB)/4, $0xbf303b34
+DATA wordbf303b34<>+28(SB)/4, $0xbf303b34
+GLOBL wordbf303b34<>(SB), RODATA|NOPTR, $32
+
+DATA wordbedc4a01<>+0(SB)/4, $0xbedc4a01
+DATA wordbedc4a01<>+4(SB)/4, $0xbedc4a01
+DATA wordbedc4a01<>+8(SB)/4, $0xbedc4a01
+DATA wordbedc4a01<>+12(SB)/4, $0xbedc4a01
+DATA wordbedc4a01<>+16(SB)/4, $0xbedc4a01
+DATA wordbedc4a01<>+20(SB)/4, $0xbedc4a01
+DATA wordbedc4a01<>+24(SB)/4, $0xbedc4a01
+DATA wordbedc4a01<>+28(SB)/4, $0xbedc4a01
+GLOBL wordbedc4a01<>(SB), RODATA|NOPTR, $32
+
+DATA word3df4c401<>+0(SB)/4, $0x3df4c401
+DATA word3df4c401<>+4(SB)/4, $0x3df4c401
+DATA word3df4c401<>+8(SB)/4, $0x3df4c401
+DATA word3df4c401<>+12(SB)/4, $0x3df4c401
+DATA word3df4c401<>+16(SB)/4, $0x3df4c401
+DATA word3df4c401<>+20(SB)/4, $0x3df4c401
+DATA word3df4c401<>+24(SB)/4, $0x3df4c401
+DATA word3df4c401<>+28(SB)/4, $0x3df4c401
+GLOBL word3df4c401<>(SB), RODATA|NOPTR, $32
+
+DATA word3e379301<>+0(SB)/4, $0x3e379301
+DATA word3e379301<>+4(SB)/4, $0x3e379301
+DATA word3e379301<>+8(SB)/4, $0x3e379301
+DATA word3e379301<>+12(SB)/4, $0x3e379301
+DATA word3e379301<>+16(SB)/4, $0x3e379301
+DATA word3e379301<>+20(SB)/4, $0x3e379301
+DATA word3e379301<>+24(SB)/4, $0x3e379301
+DATA word3e379301<>+28(SB)/4, $0x3e379301
+GLOBL word3e379301<>(SB), RODATA|NOPTR, $32
+
+// func winogradFilter4x4Wide(out []float32, in []float32, outRow int, outColumn int, outTile int, inRow int, inColumn int, inTile int, tiles int, vectors int)
+// Requires: AVX, AVX512F
+TEXT ·winogradFilter4x4Wide(SB), NOSPLIT, $0-112
+	MOVQ out_base+0(FP), AX
+	MOVQ in_base+24(FP), CX
+	MOVQ outRow+48(FP), DX
+	SHLQ $0x02, DX
+	MOVQ outColumn+56(FP), BX
+	SHLQ $0x02, BX
+	MOVQ inRow+72(FP), SI
+	SHLQ $0x02, SI
+	MOVQ inColumn+80(FP), DI
+	SHLQ $0x02, DI
+	LEAQ (DX)(DX*2), R8
+	LEAQ (DX)(DX*4), R9
+
+tile35:
+	MOVQ vectors+104(FP), R10
+
+vector36:
+	MOVQ        CX, R11
+	VMOVUPS     (R11), Z0
+	VMULPS.BCST word3f91a2b4<>+0(SB), Z0, Z1
+	VMOVUPS     (R11)(DI*2), Z2
+	VMULPS.BCST word3ec80000<>+0(SB), Z2, Z3
+	VADDPS      Z3, Z0, Z3
+	VMULPS.BCST wordbf303b34<>+0(SB), Z3, Z3
+	VMOVUPS     (R11)(DI*1), Z4
+	VMULPS.BCST wordbedc4a01<>+0(SB), Z4, Z5
+	VADDPS      Z5, Z3, Z6
+	VSUBPS      Z5, Z3, Z3
+	VMULPS.BCST word40100000<>+0(SB), Z2, Z5
+	VADDPS      Z5, Z0, Z0
+	VMULPS.BCST word3df4c401<>+0(SB), Z0, Z0
+	VMULPS.BCST word3e379301<>+0(SB), Z4, Z4
+	VADDPS      Z4, Z0, Z5
+	VSUBPS      Z4, Z0, Z0
+	ADDQ        SI, R11
+	VMOVUPS     (R11), Z4
+	VMULPS.BCST word3f91a2b4<>+0(SB), Z4, Z7
+	VMOVUPS     (R11)(DI*2), Z8
+	VMULPS.BCST word3ec80000<>+0(SB), Z8, Z9
+	VADDPS      Z9, Z4, Z9
+	VMULPS.BCST wordbf303b34<>+0(SB), Z9, Z9
+	VMOVUPS     (R11)(DI*1), Z10
+	VMULPS.BCST wordbedc4a01<>+0(SB), Z10, Z11
+	VADDPS      Z11, Z9, Z12
+	VSUBPS      Z11, Z9, Z9
+	VMULPS.BCST word40100000<>+0(SB), Z8, Z11
+	VADDPS      Z11, Z4, Z4
+	VMULPS.BCST word3df4c401<>+0(SB), Z4, Z4
+	VMULPS.BCST word3e379301<>+0(SB), Z10, Z10
+	VADDPS      Z10, Z4, Z11
+	VSUBPS      Z10, Z4, Z4
+	ADDQ        SI, R11
+	VMOVUPS     (R11), Z10
+	VMULPS.BCST word3f91a2b4<>+0(SB), Z10, Z13
+	VMOVUPS     (R11)(DI*2), Z14
+	VMULPS.BCST word3ec80000<>+0(SB), Z14, Z15
+	VADDPS      Z15, Z10, Z15
+	VMULPS.BCST wordbf303b34<>+0(SB), Z15, Z15
+	VMOVUPS     (R11)(DI*1), Z16
+	VMULPS.BCST wordbedc4a01<>+0(SB), Z16, Z17
+	VADDPS      Z17, Z15, Z18
+	VSUBPS      Z17, Z15, Z15
+	VMULPS.BCST word40100000<>+0(SB), Z14, Z17
+	VADDPS      Z17, Z10, Z10
+	VMULPS.BCST word3df4c401<>+0(SB), Z10, Z10
+	VMULPS.BCST word3e379301<>+0(SB), Z16, Z16
+	VADDPS      Z16, Z10, Z17
+	VSUBPS      Z16, Z10, Z10
+	MOVQ        AX, R11
+	VMULPS.BCST word3f91a2b4<>+0(SB), Z1, Z16
+	VMOVUPS     Z16, (R11)
+	VMULPS.BCST word3ec80000<>+0(SB), Z13, Z16
+	VADDPS      Z16, Z1, Z16
+	VMULPS.BCST wordbf303b34<>+0(SB), Z16, Z16
+	VMULPS.BCST wordbedc4a01<>+0(SB), Z7, Z19
+	VADDPS      Z19, Z16, Z20
+	VMOVUPS     Z20, (R11)(DX*1)
+	VSUBPS      Z19, Z16, Z16
+	VMOVUPS     Z16, (R11)(DX*2)
+	VMULPS.BCST word40100000<>+0(SB), Z13, Z16
+	VADDPS      Z16, Z1, Z1
+	VMULPS.BCST word3df4c401<>+0(SB), Z1, Z1
+	VMULPS.BCST word3e379301<>+0(SB), Z7, Z7
+	VADDPS      Z7, Z1, Z16
+	VMOVUPS     Z16, (R11)(R8*1)
+	VSUBPS      Z7, Z1, Z1
+	VMOVUPS     Z1, (R11)(DX*4)
+	VMOVUPS     Z13, (R11)(R9*1)
+	ADDQ        BX, R11
+	VMULPS.BCST word3f91a2b4<>+0(SB), Z6, Z1
+	VMOVUPS     Z1, (R11)
+	VMULPS.BCST word3ec80000<>+0(SB), Z18, Z1
+	VADDPS      Z1, Z6, Z1
+	VMULPS.BCST wordbf303b34<>+0(SB), Z1, Z1
+	VMULPS.BCST wordbedc4a01<>+0(SB), Z12, Z7
+	VADDPS      Z7, Z1, Z13
+	VMOVUPS     Z13, (R11)(DX*1)
+	VSUBPS      Z7, Z1, Z1
+	VMOVUPS     Z1, (R11)(DX*2)
+	VMULPS.BCST word40100000<>+0(SB), Z18, Z1
+	VADDPS      Z1, Z6, Z1
+	VMULPS.BCST word3df4c401<>+0(SB), Z1, Z1
+	VMULPS.BCST word3e379301<>+0(SB), Z12, Z6
+	VADDPS      Z6, Z1, Z7
+	VMOVUPS     Z7, (R11)(R8*1)
+	VSUBPS      Z6, Z1, Z1
+	VMOVUPS     Z1, (R11)(DX*4)
+	VMOVUPS     Z18, (R11)(R9*1)
+	ADDQ        BX, R11
+	VMULPS.BCST word3f91a2b4<>+0(SB), Z3, Z1
+	VMOVUPS     Z1, (R11)
+	VMULPS.BCST word3ec80000<>+0(SB), Z15, Z1
+	VADDPS      Z1, Z3, Z1
+	VMULPS.BCST wordbf303b34<>+0(SB), Z1, Z1
+	VMULPS.BCST wordbedc4a01<>+0(SB), Z9, Z6
+	VADDPS      Z6, Z1, Z7
+	VMOVUPS     Z7, (R11)(DX*1)
+	VSUBPS      Z6, Z1, Z1
+	VMOVUPS     Z1, (R11)(DX*2)
+	VMULPS.BCST word40100000<>+0(SB), Z15, Z1
+	VADDPS      Z1, Z3, Z1
+	VMULPS.BCST word3df4c401<>+0(SB), Z1, Z1
+	VMULPS.BCST word3e379301<>+0(SB), Z9, Z3
+	VADDPS      Z3, Z1, Z6
+	VMOVUPS     Z6, (R11)(R8*1)
+	VSUBPS      Z3, Z1, Z1
+	VMOVUPS     Z1, (R11)(DX*4)
+	VMOVUPS     Z15, (R11)(R9*1)
+	ADDQ        BX, R11
+	VMULPS.BCST word3f91a2b4<>+0(SB), Z5, Z1
+	VMOVUPS     Z1, (R11)
+	VMULPS.BCST word3ec80000<>+0(SB), Z17, Z1
+	VADDPS      Z1, Z5, Z1
+	VMULPS.BCST wordbf303b34<>+0(SB), Z1, Z1
+	VMULPS.BCST wordbedc4a01<>+0(SB), Z11, Z3
+	VADDPS      Z3, Z1, Z6
+	VMOVUPS     Z6, (R11)(DX*1)
+	VSUBPS      Z3, Z1, Z1
+	VMOVUPS     Z1, (R11)(DX*2)
+	VMULPS.BCST word40100000<>+0(SB), Z17, Z1
+	VADDPS      Z1, Z5, Z1
+	VMULPS.BCST word3df4c401<>+0(SB), Z1, Z1
+	VMULPS.BCST word3e379301<>+0(SB), Z11, Z3
+	VADDPS      Z3, Z1, Z5
+	VMOVUPS     Z5, (R11)(R8*1)
+	VSUBPS      Z3, Z1, Z1
+	VMOVUPS     Z1, (R11)(DX*4)
+	VMOVUPS     Z17, (R11)(R9*1)
+	ADDQ        BX, R11
+	VMULPS.BCST word3f91a2b4<>+0(SB), Z0, Z1
+	VMOVUPS     Z1, (R11)
+	VMULPS.BCST word3ec80000<>+0(SB), Z10, Z1
+	VADDPS      Z1, Z0, Z1
+	VMULPS.BCST wordbf303b34<>+0(SB), Z1, Z1
+	VMULPS.BCST wordbedc4a01<>+0(SB), Z4, Z3
+	VADDPS      Z3, Z1, Z5
+	VMOVUPS     Z5, (R11)(DX*1)
+	VSUBPS      Z3, Z1, Z1
+	VMOVUPS     Z1, (R11)(DX*2)
+	VMULPS.BCST word40100000<>+0(SB), Z10, Z1
+	VADDPS      Z1, Z0, Z0
+	VMULPS.BCST word3df4c401<>+0(SB), Z0, Z0
+	VMULPS.BCST word3e379301<>+0(SB), Z4, Z1
+	VADDPS      Z1, Z0, Z3
+	VMOVUPS     Z3, (R11)(R8*1)
+	VSUBPS      Z1, Z0, Z0
+	VMOVUPS     Z0, (R11)(DX*4)
+	VMOVUPS     Z10, (R11)(R9*1)
+	ADDQ        BX, R11
+	VMULPS.BCST word3f91a2b4<>+0(SB), Z2, Z0
+	VMOVUPS     Z0, (R11)
+	VMULPS.BCST word3ec80000<>+0(SB), Z14, Z0
+	VADDPS      Z0, Z2, Z0
+	VMULPS.BCST wordbf303b34<>+0(SB), Z0, Z0
+	VMULPS.BCST wordbedc4a01<>+0(SB), Z8, Z1
+	VADDPS      Z1, Z0, Z3
+	VMOVUPS     Z3, (R11)(DX*1)
+	VSUBPS      Z1, Z0, Z0
+	VMOVUPS     Z0, (R11)(DX*2)
+	VMULPS.BCST word40100000<>+0(SB), Z14, Z0
+	VADDPS      Z0, Z2, Z0
+	VMULPS.BCST word3df4c401<>+0(SB), Z0, Z0
+	VMULPS.BCST word3e379301<>+0(SB), Z8, Z1
+	VADDPS      Z1, Z0, Z2
+	VMOVUPS     Z2, (R11)(R8*1)
+	VSUBPS      Z1, Z0, Z0
+	VMOVUPS     Z0, (R11)(DX*4)
+	VMOVUPS     Z14, (R11)(R9*1)
+	ADDQ        $0x40, CX
+	ADDQ        $0x40, AX
+	DECQ        R10
+	JNZ         vector36
+	MOVQ        vectors+104(FP), R10
+	NEGQ        R10
+	SHLQ        $0x06, R10
+	ADDQ        R10, CX
+	MOVQ        inTile+88(FP), R10
+	LEAQ        (CX)(R10*4), CX
+	MOVQ        vectors+104(FP), R10
+	NEGQ        R10
+	SHLQ        $0x06, R10
+	ADDQ        R10, AX
+	MOVQ        outTile+64(FP), R10
+	LEAQ        (AX)(R10*4), AX
+	DECQ        tiles+96(FP)
+	JNZ         tile35
+	VZEROUPPER
+	RET
+
+// func winogradFilterGrad4x4(out []float32, in []float32, outRow int, outColumn int, outTile int, inRow int, inColumn int, inTile int, tiles int, vectors int)
+// Requires: AVX
+TEXT ·winogradFilterGrad4x4(SB), NOSPLIT, $0-112
+	MOVQ out_base+0(FP), AX
+	MOVQ in_base+24(FP), CX
+	MOVQ outRow+48(FP), DX
+	SHLQ $0x02, DX
+	MOVQ outColumn+56(FP), BX
+	SHLQ $0x02, BX
+	MOVQ inRow+72(FP), SI
+	SHLQ $0x02, SI
+	MOVQ inColumn+80(FP), DI
+	SHLQ $0x02, DI
+	LEAQ (DI)(DI*2), R8
+	LEAQ (DI)(DI*4), R9
+
+tile37:
+	MOVQ vectors+104(FP), R10
+
+vector38:
+	MOVQ    CX, R11
+	VMOVUPS (R11)(DI*1), Y0
+	VMOVUPS (R11)(DI*2), Y1
+	VADDPS  Y1, Y0, Y2
+	VMULPS  wordbf303b34<>+0(SB), Y2, Y2
+	VMOVUPS (R11)(R8*1), Y3
+	VMOVUPS (R11)(DI*4), Y4
+	VADDPS  Y4, Y3, Y5
+	VMULPS  word3df4c401<>+0(SB), Y5, Y5
+	VMOVUPS (R11), Y6
+	VMULPS  word3f91a2b4<>+0(SB), Y6, Y6
+	VADDPS  Y2, Y6, Y2
+	VADDPS  Y5, Y2, Y2
+	VSUBPS  Y1, Y0, Y0
+	VMULPS  wordbedc4a01<>+0(SB), Y0, Y0
+	VSUBPS  Y4, Y3, Y1
+	VMULPS  word3e379301<>+0(SB), Y1, Y1
+	VADDPS  Y1, Y0, Y0
+	ADDQ    SI, R11
+	VMOVUPS (R11)(DI*1), Y1
+	VMOVUPS (R11)(DI*2), Y3
+	VADDPS  Y3, Y1, Y4
+	VMULPS  wordbf303b34<>+0(SB), Y4, Y4
+	VMOVUPS (R11)(R8*1), Y5
+	VMOVUPS (R11)(DI*4), Y6
+	VADDPS  Y6, Y5, Y7
+	VMULPS  word3df4c401<>+0(SB), Y7, Y7
+	VMOVUPS (R11), Y8
+	VMULPS  word3f91a2b4<>+0(SB), Y8, Y8
+	VADDPS  Y4, Y8, Y4
+	VADDPS  Y7, Y4, Y4
+	VSUBPS  Y3, Y1, Y1
+	VMULPS  wordbedc4a01<>+0(SB), Y1, Y1
+	VSUBPS  Y6, Y5, Y3
+	VMULPS  word3e379301<>+0(SB), Y3, Y3
+	VADDPS  Y3, Y1, Y1
+	ADDQ    SI, R11
+	VMOVUPS (R11)(DI*1), Y3
+	VMOVUPS (R11)(DI*2), Y5
+	VADDPS  Y5, Y3, Y6
+	VMULPS  wordbf303b34<>+0(SB), Y6, Y6
+	VMOVUPS (R11)(R8*1), Y7
+	VMOVUPS (R11)(DI*4), Y8
+	VADDPS  Y8, Y7, Y9
+	VMULPS  word3df4c401<>+0(SB), Y9, Y9
+	VMOVUPS (R11), Y10
+	VMULPS  word3f91a2b4<>+0(SB), Y10, Y10
+	VADDPS  Y6, Y10, Y6
+	VADDPS  Y9, Y6, Y6
+	VSUBPS  Y5, Y3, Y3
+	VMULPS  wordbedc4a01<>+0(SB), Y3, Y3
+	VSUBPS  Y8, Y7, Y5
+	VMULPS  word3e379301<>+0(SB), Y5, Y5
+	VADDPS  Y5, Y3, Y3
+	ADDQ    SI, R11
+	VMOVUPS (R11)(DI*1), Y5
+	VMOVUPS (R11)(DI*2), Y7
+	VADDPS  Y7, Y5, Y8
+	VMULPS  wordbf303b34<>+0(SB), Y8, Y8
+	VMOVUPS (R11)(R8*1), Y9
+	VMOVUPS (R11)(DI*4), Y10
+	VADDPS  Y10, Y9, Y11
+	VMULPS  word3df4c401<>+0(SB), Y11, Y11
+	VMOVUPS (R11), Y12
+	VMULPS  word3f91a2b4<>+0(SB), Y12, Y12
+	VADDPS  Y8, Y12, Y8
+	VADDPS  Y11, Y8, Y8
+	VSUBPS  Y7, Y5, Y5
+	VMULPS  wordbedc4a01<>+0(SB), Y5, Y5
+	VSUBPS  Y10, Y9, Y7
+	VMULPS  word3e379301<>+0(SB), Y7, Y7
+	VADDPS  Y7, Y5, Y5
+	ADDQ    SI, R11
+	VMOVUPS (R11)(DI*1), Y7
+	VMOVUPS (R11)(DI*2), Y9
+	VADDPS  Y9, Y7, Y10
+	VMULPS  wordbf303b34<>+0(SB), Y10, Y10
+	VMOVUPS (R11)(R8*1), Y11
+	VMOVUPS (R11)(DI*4), Y12
+	VADDPS  Y12, Y11, Y13
+	VMULPS  word3df4c401<>+0(SB), Y13, Y13
+	VMOVUPS (R11), Y14
+	VMULPS  word3f91a2b4<>+0(SB), Y14, Y14
+	VADDPS  Y10, Y14, Y10
+	VADDPS  Y13, Y10, Y10
+	VSUBPS  Y9, Y7, Y7
+	VMULPS  wordbedc4a01<>+0(SB), Y7, Y7
+	VSUBPS  Y12, Y11, Y9
+	VMULPS  word3e379301<>+0(SB), Y9, Y9
+	VADDPS  Y9, Y7, Y7
+	ADDQ    SI, R11
+	VMOVUPS (R11)(DI*1), Y9
+	VMOVUPS (R11)(DI*2), Y11
+	VADDPS  Y11, Y9, Y12
+	VMULPS  wordbf303b34<>+0(SB), Y12, Y12
+	VMOVUPS (R11)(R8*1), Y13
+	VMOVUPS (R11)(DI*4), Y14
+	VADDPS  Y14, Y13, Y15
+	VMULPS  word3df4c401<>+0(SB), Y15, Y15
+	VMOVUPS (R11), Y16
+	VMULPS  word3f91a2b4<>+0(SB), Y16, Y16
+	VADDPS  Y12, Y16, Y12
+	VADDPS  Y15, Y12, Y12
+	VSUBPS  Y11, Y9, Y9
+	VMULPS  wordbedc4a01<>+0(SB), Y9, Y9
+	VSUBPS  Y14, Y13, Y11
+	VMULPS  word3e379301<>+0(SB), Y11, Y11
+	VADDPS  Y11, Y9, Y9
+	MOVQ    AX, R11
+	VADDPS  Y6, Y4, Y11
+	VMULPS  wordbf303b34<>+0(SB), Y11, Y11
+	VADDPS  Y10, Y8, Y13
+	VMULPS  word3df4c401<>+0(SB), Y13, Y13
+	VMULPS  word3f91a2b4<>+0(SB), Y2, Y2
+	VADDPS  Y11, Y2, Y2
+	VADDPS  Y13, Y2, Y2
+	VMOVUPS Y2, (R11)
+	VSUBPS  Y6, Y4, Y2
+	VMULPS  wordbedc4a01<>+0(SB), Y2, Y2
+	VSUBPS  Y10, Y8, Y4
+	VMULPS  word3e379301<>+0(SB), Y4, Y4
+	VADDPS  Y4, Y2, Y2
+	VMOVUPS Y2, (R11)(DX*1)
+	VMULPS  word3ec80000<>+0(SB), Y11, Y2
+	VMULPS  word40100000<>+0(SB), Y13, Y4
+	VADDPS  Y4, Y2, Y2
+	VADDPS  Y12, Y2, Y2
+	VMOVUPS Y2, (R11)(DX*2)
+	ADDQ    BX, R11
+	VADDPS  Y3, Y1, Y2
+	VMULPS  wordbf303b34<>+0(SB), Y2, Y2
+	VADDPS  Y7, Y5, Y4
+	VMULPS  word3df4c401<>+0(SB), Y4, Y4
+	VMULPS  word3f91a2b4<>+0(SB), Y0, Y0
+	VADDPS  Y2, Y0, Y0
+	VADDPS  Y4, Y0, Y0
+	VMOVUPS Y0, (R11)
+	VSUBPS  Y3, Y1, Y0
+	VMULPS  wordbedc4a01<>+0(SB), Y0, Y0
+	VSUBPS  Y7, Y5, Y1
+	VMULPS  word3e379301<>+0(SB), Y1, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, (R11)(DX*1)
+	VMULPS  word3ec80000<>+0(SB), Y2, Y0
+	VMULPS  word40100000<>+0(SB), Y4, Y1
+	VADDPS  Y1, Y0, Y0
+	VADDPS  Y9, Y0, Y0
+	VMOVUPS Y0, (R11)(DX*2)
+	MOVQ    CX, R11
+	VMOVUPS (R11)(DI*1), Y0
+	VMOVUPS (R11)(DI*2), Y1
+	VADDPS  Y1, Y0, Y0
+	VMULPS  wordbf303b34<>+0(SB), Y0, Y0
+	VMOVUPS (R11)(R8*1), Y1
+	VMOVUPS (R11)(DI*4), Y2
+	VADDPS  Y2, Y1, Y1
+	VMULPS  word3df4c401<>+0(SB), Y1, Y1
+	VMULPS  word3ec80000<>+0(SB), Y0, Y0
+	VMULPS  word40100000<>+0(SB), Y1, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS (R11)(R9*1), Y1
+	VADDPS  Y1, Y0, Y0
+	ADDQ    SI, R11
+	VMOVUPS (R11)(DI*1), Y1
+	VMOVUPS (R11)(DI*2), Y2
+	VADDPS  Y2, Y1, Y1
+	VMULPS  wordbf303b34<>+0(SB), Y1, Y1
+	VMOVUPS (R11)(R8*1), Y2
+	VMOVUPS (R11)(DI*4), Y3
+	VADDPS  Y3, Y2, Y2
+	VMULPS  word3df4c401<>+0(SB), Y2, Y2
+	VMULPS  word3ec80000<>+0(SB), Y1, Y1
+	VMULPS  word40100000<>+0(SB), Y2, Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS (R11)(R9*1), Y2
+	VADDPS  Y2, Y1, Y1
+	ADDQ    SI, R11
+	VMOVUPS (R11)(DI*1), Y2
+	VMOVUPS (R11)(DI*2), Y3
+	VADDPS  Y3, Y2, Y2
+	VMULPS  wordbf303b34<>+0(SB), Y2, Y2
+	VMOVUPS (R11)(R8*1), Y3
+	VMOVUPS (R11)(DI*4), Y4
+	VADDPS  Y4, Y3, Y3
+	VMULPS  word3df4c401<>+0(SB), Y3, Y3
+	VMULPS  word3ec80000<>+0(SB), Y2, Y2
+	VMULPS  word40100000<>+0(SB), Y3, Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS (R11)(R9*1), Y3
+	VADDPS  Y3, Y2, Y2
+	ADDQ    SI, R11
+	VMOVUPS (R11)(DI*1), Y3
+	VMOVUPS (R11)(DI*2), Y4
+	VADDPS  Y4, Y3, Y3
+	VMULPS  wordbf303b34<>+0(SB), Y3, Y3
+	VMOVUPS (R11)(R8*1), Y4
+	VMOVUPS (R11)(DI*4), Y5
+	VADDPS  Y5, Y4, Y4
+	VMULPS  word3df4c401<>+0(SB), Y4, Y4
+	VMULPS  word3ec80000<>+0(SB), Y3, Y3
+	VMULPS  word40100000<>+0(SB), Y4, Y4
+	VADDPS  Y4, Y3, Y3
+	VMOVUPS (R11)(R9*1), Y4
+	VADDPS  Y4, Y3, Y3
+	ADDQ    SI, R11
+	VMOVUPS (R11)(DI*1), Y4
+	VMOVUPS (R11)(DI*2), Y5
+	VADDPS  Y5, Y4, Y4
+	VMULPS  wordbf303b34<>+0(SB), Y4, Y4
+	VMOVUPS (R11)(R8*1), Y5
+	VMOVUPS (R11)(DI*4), Y6
+	VADDPS  Y6, Y5, Y5
+	VMULPS  word3df4c401<>+0(SB), Y5, Y5
+	VMULPS  word3ec80000<>+0(SB), Y4, Y4
+	VMULPS  word40100000<>+0(SB), Y5, Y5
+	VADDPS  Y5, Y4, Y4
+	VMOVUPS (R11)(R9*1), Y5
+	VADDPS  Y5, Y4, Y4
+	ADDQ    SI, R11
+	VMOVUPS (R11)(DI*1), Y5
+	VMOVUPS (R11)(DI*2), Y6
+	VADDPS  Y6, Y5, Y5
+	VMULPS  wordbf303b34<>+0(SB), Y5, Y5
+	VMOVUPS (R11)(R8*1), Y6
+	VMOVUPS (R11)(DI*4), Y7
+	VADDPS  Y7, Y6, Y6
+	VMULPS  word3df4c401<>+0(SB), Y6, Y6
+	VMULPS  word3ec80000<>+0(SB), Y5, Y5
+	VMULPS  word40100000<>+0(SB), Y6, Y6
+	VADDPS  Y6, Y5, Y5
+	VMOVUPS (R11)(R9*1), Y6
+	VADDPS  Y6, Y5, Y5
+	MOVQ    AX, R11
+	ADDQ    BX, R11
+	ADDQ    BX, R11
+	VADDPS  Y2, Y1, Y6
+	VMULPS  wordbf303b34<>+0(SB), Y6, Y6
+	VADDPS  Y4, Y3, Y7
+	VMULPS  word3df4c401<>+0(SB), Y7, Y7
+	VMULPS  word3f91a2b4<>+0(SB), Y0, Y0
+	VADDPS  Y6, Y0, Y0
+	VADDPS  Y7, Y0, Y0
+	VMOVUPS Y0, (R11)
+	VSUBPS  Y2, Y1, Y0
+	VMULPS  wordbedc4a01<>+0(SB), Y0, Y0
+	VSUBPS  Y4, Y3, Y1
+	VMULPS  word3e379301<>+0(SB), Y1, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVUPS Y0, (R11)(DX*1)
+	VMULPS  word3ec80000<>+0(SB), Y6, Y0
+	VMULPS  word40100000<>+0(SB), Y7, Y1
+	VADDPS  Y1, Y0, Y0
+	VADDPS  Y5, Y0, Y0
+	VMOVUPS Y0, (R11)(DX*2)
+	ADDQ    $0x20, CX
+	ADDQ    $0x20, AX
+	DECQ    R10
+	JNZ     vector38
+	MOVQ    vectors+104(FP), R10
+	NEGQ    R10
+	SHLQ    $0x05, R10
+	ADDQ    R10, CX
+	MOVQ    inTile+88(FP), R10
+	LEAQ    (CX)(R10*4), CX
+	MOVQ    vectors+104(FP), R10
+	NEGQ    R10
+	SHLQ    $0x05, R10
+	ADDQ    R10, AX
+	MOVQ    outTile+64(FP), R10
+	LEAQ    (AX)(R10*4), AX
+	DECQ    tiles+96(FP)
+	JNZ     tile37
+	VZEROUPPER
+	RET
+
+// func winogradFilterGrad4x4Wide(out []float32, in []float32, outRow int, outColumn int, outTile int, inRow int, inColumn int, inTile int, tiles int, vectors int)
+// Requires: AVX, AVX512F
+TEXT ·winogradFilterGrad4x4Wide(SB), NOSPLIT, $0-112
+	MOVQ out_base+0(FP), AX
+	MOVQ in_base+24(FP), CX
+	MOVQ outRow+48(FP), DX
+	SHLQ $0x02, DX
+	MOVQ outColumn+56(FP), BX
+	SHLQ $0x02, BX
+	MOVQ inRow+72(FP), SI
+	SHLQ $0x02, SI
+	MOVQ inColumn+80(FP), DI
+	SHLQ $0x02, DI
+	LEAQ (DI)(DI*2), R8
+	LEAQ (DI)(DI*4), R9
+
+tile39:
+	MOVQ vectors+104(FP), R10
+
+vector40:
+	MOVQ        CX, R11
+	VMOVUPS     (R11)(DI*1), Z0
+	VMOVUPS     (R11)(DI*2), Z1
+	VADDPS      Z1, Z0, Z2
+	VMULPS.BCST wordbf303b34<>+0(SB), Z2, Z2
+	VMOVUPS     (R11)(R8*1), Z3
+	VMOVUPS     (R11)(DI*4), Z4
+	VADDPS      Z4, Z3, Z5
+	VMULPS.BCST word3df4c401<>+0(SB), Z5, Z5
+	VMOVUPS     (R11), Z6
+	VMULPS.BCST word3f91a2b4<>+0(SB), Z6, Z6
+	VADDPS      Z2, Z6, Z6
+	VADDPS      Z5, Z6, Z6
+	VSUBPS      Z1, Z0, Z0
+	VMULPS.BCST wordbedc4a01<>+0(SB), Z0, Z0
+	VSUBPS      Z4, Z3, Z1
+	VMULPS.BCST word3e379301<>+0(SB), Z1, Z1
+	VADDPS      Z1, Z0, Z0
+	VMULPS.BCST word3ec80000<>+0(SB), Z2, Z1
+	VMULPS.BCST word40100000<>+0(SB), Z5, Z2
+	VADDPS      Z2, Z1, Z1
+	VMOVUPS     (R11)(R9*1), Z2
+	VADDPS      Z2, Z1, Z1
+	ADDQ        SI, R11
+	VMOVUPS     (R11)(DI*1), Z2
+	VMOVUPS     (R11)(DI*2), Z3
+	VADDPS      Z3, Z2, Z4
+	VMULPS.BCST wordbf303b34<>+0(SB), Z4, Z4
+	VMOVUPS     (R11)(R8*1), Z5
+	VMOVUPS     (R11)(DI*4), Z7
+	VADDPS      Z7, Z5, Z8
+	VMULPS.BCST word3df4c401<>+0(SB), Z8, Z8
+	VMOVUPS     (R11), Z9
+	VMULPS.BCST word3f91a2b4<>+0(SB), Z9, Z9
+	VADDPS      Z4, Z9, Z9
+	VADDPS      Z8, Z9, Z9
+	VSUBPS      Z3, Z2, Z2
+	VMULPS.BCST wordbedc4a01<>+0(SB), Z2, Z2
+	VSUBPS      Z7, Z5, Z3
+	VMULPS.BCST word3e379301<>+0(SB), Z3, Z3
+	VADDPS      Z3, Z2, Z2
+	VMULPS.BCST word3ec80000<>+0(SB), Z4, Z3
+	VMULPS.BCST word40100000<>+0(SB), Z8, Z4
+	VADDPS      Z4, Z3, Z3
+	VMOVUPS     (R11)(R9*1), Z4
+	VADDPS      Z4, Z3, Z3
+	ADDQ        SI, R11
+	VMOVUPS     (R11)(DI*1), Z4
+	VMOVUPS     (R11)(DI*2), Z5
+	VADDPS      Z5, Z4, Z7
+	VMULPS.BCST wordbf303b34<>+0(SB), Z7, Z7
+	VMOVUPS     (R11)(R8*1), Z8
+	VMOVUPS     (R11)(DI*4), Z10
+	VADDPS      Z10, Z8, Z11
+	VMULPS.BCST word3df4c401<>+0(SB), Z11, Z11
+	VMOVUPS     (R11), Z12
+	VMULPS.BCST word3f91a2b4<>+0(SB), Z12, Z12
+	VADDPS      Z7, Z12, Z12
+	VADDPS      Z11, Z12, Z12
+	VSUBPS      Z5, Z4, Z4
+	VMULPS.BCST wordbedc4a01<>+0(SB), Z4, Z4
+	VSUBPS      Z10, Z8, Z5
+	VMULPS.BCST word3e379301<>+0(SB), Z5, Z5
+	VADDPS      Z5, Z4, Z4
+	VMULPS.BCST word3ec80000<>+0(SB), Z7, Z5
+	VMULPS.BCST word40100000<>+0(SB), Z11, Z7
+	VADDPS      Z7, Z5, Z5
+	VMOVUPS     (R11)(R9*1), Z7
+	VADDPS      Z7, Z5, Z5
+	ADDQ        SI, R11
+	VMOVUPS     (R11)(DI*1), Z7
+	VMOVUPS     (R11)(DI*2), Z8
+	VADDPS      Z8, Z7, Z10
+	VMULPS.BCST wordbf303b34<>+0(SB), Z10, Z10
+	VMOVUPS     (R11)(R8*1), Z11
+	VMOVUPS     (R11)(DI*4), Z13
+	VADDPS      Z13, Z11, Z14
+	VMULPS.BCST word3df4c401<>+0(SB), Z14, Z14
+	VMOVUPS     (R11), Z15
+	VMULPS.BCST word3f91a2b4<>+0(SB), Z15, Z15
+	VADDPS      Z10, Z15, Z15
+	VADDPS      Z14, Z15, Z15
+	VSUBPS      Z8, Z7, Z7
+	VMULPS.BCST wordbedc4a01<>+0(SB), Z7, Z7
+	VSUBPS      Z13, Z11, Z8
+	VMULPS.BCST word3e379301<>+0(SB), Z8, Z8
+	VADDPS      Z8, Z7, Z7
+	VMULPS.BCST word3ec80000<>+0(SB), Z10, Z8
+	VMULPS.BCST word40100000<>+0(SB), Z14, Z10
+	VADDPS      Z10, Z8, Z8
+	VMOVUPS     (R11)(R9*1), Z10
+	VADDPS      Z10, Z8, Z8
+	ADDQ        SI, R11
+	VMOVUPS     (R11)(DI*1), Z10
+	VMOVUPS     (R11)(DI*2), Z11
+	VADDPS      Z11, Z10, Z13
+	VMULPS.BCST wordbf303b34<>+0(SB), Z13, Z13
+	VMOVUPS     (R11)(R8*1), Z14
+	VMOVUPS     (R11)(DI*4), Z16
+	VADDPS      Z16, Z14, Z17
+	VMULPS.BCST word3df4c401<>+0(SB), Z17, Z17
+	VMOVUPS     (R11), Z18
+	VMULPS.BCST word3f91a2b4<>+0(SB), Z18, Z18
+	VADDPS      Z13, Z18, Z18
+	VADDPS      Z17, Z18, Z18
+	VSUBPS      Z11, Z10, Z10
+	VMULPS.BCST wordbedc4a01<>+0(SB), Z10, Z10
+	VSUBPS      Z16, Z14, Z11
+	VMULPS.BCST word3e379301<>+0(SB), Z11, Z11
+	VADDPS      Z11, Z10, Z10
+	VMULPS.BCST word3ec80000<>+0(SB), Z13, Z11
+	VMULPS.BCST word40100000<>+0(SB), Z17, Z13
+	VADDPS      Z13, Z11, Z11
+	VMOVUPS     (R11)(R9*1), Z13
+	VADDPS      Z13, Z11, Z11
+	ADDQ        SI, R11
+	VMOVUPS     (R11)(DI*1), Z13
+	VMOVUPS     (R11)(DI*2), Z14
+	VADDPS      Z14, Z13, Z16
+	VMULPS.BCST wordbf303b34<>+0(SB), Z16, Z16
+	VMOVUPS     (R11)(R8*1), Z17
+	VMOVUPS     (R11)(DI*4), Z19
+	VADDPS      Z19, Z17, Z20
+	VMULPS.BCST word3df4c401<>+0(SB), Z20, Z20
+	VMOVUPS     (R11), Z21
+	VMULPS.BCST word3f91a2b4<>+0(SB), Z21, Z21
+	VADDPS      Z16, Z21, Z21
+	VADDPS      Z20, Z21, Z21
+	VSUBPS      Z14, Z13, Z13
+	VMULPS.BCST wordbedc4a01<>+0(SB), Z13, Z13
+	VSUBPS      Z19, Z17, Z14
+	VMULPS.BCST word3e379301<>+0(SB), Z14, Z14
+	VADDPS      Z14, Z13, Z13
+	VMULPS.BCST word3ec80000<>+0(SB), Z16, Z14
+	VMULPS.BCST word40100000<>+0(SB), Z20, Z16
+	VADDPS      Z16, Z14, Z14
+	VMOVUPS     (R11)(R9*1), Z16
+	VADDPS      Z16, Z14, Z14
+	MOVQ        AX, R11
+	VADDPS      Z12, Z9, Z16
+	VMULPS.BCST wordbf303b34<>+0(SB), Z16, Z16
+	VADDPS      Z18, Z15, Z17
+	VMULPS.BCST word3df4c401<>+0(SB), Z17, Z17
+	VMULPS.BCST word3f91a2b4<>+0(SB), Z6, Z6
+	VADDPS      Z16, Z6, Z6
+	VADDPS      Z17, Z6, Z6
+	VMOVUPS     Z6, (R11)
+	VSUBPS      Z12, Z9, Z6
+	VMULPS.BCST wordbedc4a01<>+0(SB), Z6, Z6
+	VSUBPS      Z18, Z15, Z9
+	VMULPS.BCST word3e379301<>+0(SB), Z9, Z9
+	VADDPS      Z9, Z6, Z6
+	VMOVUPS     Z6, (R11)(DX*1)
+	VMULPS.BCST word3ec80000<>+0(SB), Z16, Z6
+	VMULPS.BCST word40100000<>+0(SB), Z17, Z9
+	VADDPS      Z9, Z6, Z6
+	VADDPS      Z21, Z6, Z6
+	VMOVUPS     Z6, (R11)(DX*2)
+	ADDQ        BX, R11
+	VADDPS      Z4, Z2, Z6
+	VMULPS.BCST wordbf303b34<>+0(SB), Z6, Z6
+	VADDPS      Z10, Z7, Z9
+	VMULPS.BCST word3df4c401<>+0(SB), Z9, Z9
+	VMULPS.BCST word3f91a2b4<>+0(SB), Z0, Z0
+	VADDPS      Z6, Z0, Z0
+	VADDPS      Z9, Z0, Z0
+	VMOVUPS     Z0, (R11)
+	VSUBPS      Z4, Z2, Z0
+	VMULPS.BCST wordbedc4a01<>+0(SB), Z0, Z0
+	VSUBPS      Z10, Z7, Z2
+	VMULPS.BCST word3e379301<>+0(SB), Z2, Z2
+	VADDPS      Z2, Z0, Z0
+	VMOVUPS     Z0, (R11)(DX*1)
+	VMULPS.BCST word3ec80000<>+0(SB), Z6, Z0
+	VMULPS.BCST word40100000<>+0(SB), Z9, Z2
+	VADDPS      Z2, Z0, Z0
+	VADDPS      Z13, Z0, Z0
+	VMOVUPS     Z0, (R11)(DX*2)
+	ADDQ        BX, R11
+	VADDPS      Z5, Z3, Z0
+	VMULPS.BCST wordbf303b34<>+0(SB), Z0, Z0
+	VADDPS      Z11, Z8, Z2
+	VMULPS.BCST word3df4c401<>+0(SB), Z2, Z2
+	VMULPS.BCST word3f91a2b4<>+0(SB), Z1, Z1
+	VADDPS      Z0, Z1, Z1
+	VADDPS      Z2, Z1, Z1
+	VMOVUPS     Z1, (R11)
+	VSUBPS      Z5, Z3, Z1
+	VMULPS.BCST wordbedc4a01<>+0(SB), Z1, Z1
+	VSUBPS      Z11, Z8, Z3
+	VMULPS.BCST word3e379301<>+0(SB), Z3, Z3
+	VADDPS      Z3, Z1, Z1
+	VMOVUPS     Z1, (R11)(DX*1)
+	VMULPS.BCST word3ec80000<>+0(SB), Z0, Z0
+	VMULPS.BCST word40100000<>+0(SB), Z2, Z1
+	VADDPS      Z1, Z0, Z0
+	VADDPS      Z14, Z0, Z0
+	VMOVUPS     Z0, (R11)(DX*2)
+	ADDQ        $0x40, CX
+	ADDQ        $0x40, AX
+	DECQ        R10
+	JNZ         vector40
+	MOVQ        vectors+104(FP), R10
+	NEGQ        R10
+	SHLQ        $0x06, R10
+	ADDQ        R10, CX
+	MOVQ        inTile+88(FP), R10
+	LEAQ        (CX)(R10*4), CX
+	MOVQ        vectors+104(FP), R10
+	NEGQ        R10
+	SHLQ        $0x06, R10
+	ADDQ        R10, AX
+	MOVQ        outTile+64(FP), R10
+	LEAQ        (AX)(R10*4), AX
+	DECQ        tiles+96(FP)
+	JNZ         tile39
 	VZEROUPPER
 	RET
