@@ -216,6 +216,10 @@ func fieldInGo(f schema.Field) string {
 		line += fmt.Sprintf(" // %d classes", f.Values)
 	case f.Values > 0:
 		line += fmt.Sprintf(" // %d values: layers.Embedding(..., %d, WIDTH)", f.Values, f.Values)
+	case f.Type == schema.Key:
+		line += " // keys: layers.SparseEmbedding(..., ROWS, WIDTH)"
+	case f.DType == tensor.Int64:
+		line += " // whole numbers: layers.Cast(..., tensor.Float32) to compute with them"
 	case len(f.Columns) > 1:
 		line += " // " + shortList(f.Columns)
 	}

@@ -386,6 +386,7 @@ func (s *Schema) InputColumns() (names []string) {
 type Field struct {
 	dataset.Field
 	Columns []string // that make it, in order
+	Type    Type     // of the first of these
 	Values  int64    // see Column.Values; of several columns the largest
 	Role    string
 }
@@ -425,7 +426,7 @@ func (s *Schema) fields() ([]Field, error) {
 		at, there := place[c.field()]
 		if !there {
 			place[c.field()] = len(fields)
-			f := Field{Field: dataset.Field{Name: c.field(), DType: c.dtype(), Dims: []int64{c.width()}}, Columns: []string{c.Name}, Values: c.Values(), Role: c.Role}
+			f := Field{Field: dataset.Field{Name: c.field(), DType: c.dtype(), Dims: []int64{c.width()}}, Columns: []string{c.Name}, Type: c.Type, Values: c.Values(), Role: c.Role}
 			if c.sequence() {
 				f.LoDLevel = 1
 			}

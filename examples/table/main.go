@@ -26,7 +26,7 @@ func network(m *layers.Model, fields []schema.Field, classes int64) layers.Varia
 		f := fields[i]
 		switch {
 		case f.Role != "" || f.DType == tensor.Float32:
-		case f.Values == 0: // keys without a bound grow a table
+		case f.Values == 0: // keys: their table grows
 			v = layers.SparseEmbedding(v, 1_000_000, 8)
 		default:
 			v = layers.Embedding(v, f.Values, 8)
