@@ -210,6 +210,11 @@ type Field struct {
 	LoDLevel int     // 0 to tensor.MaxLoDLevel
 }
 
+// Describe returns what a program declares of the field, for layers.FieldsOf.
+func (f Field) Describe() (name string, dtype tensor.DType, dims []int64, lodLevel int) {
+	return f.Name, f.DType, f.Dims, f.LoDLevel
+}
+
 // String names type and dims, such as "float32[784]", and the LoD levels of sequences, such as "int64[1] in 1 LoD level".
 func (f Field) String() string {
 	switch f.LoDLevel {

@@ -284,7 +284,7 @@ func eachRecord(ctx context.Context, paths []string, f func(path string, tensors
 // fieldNames are the names of the fields of records: those of the schema beside a file that has as many, those of pictures beside the list of their classes, else their
 // numbers.
 func fieldNames(path string, n int) []string {
-	if s, err := readSchema(filepath.Join(filepath.Dir(path), schemaFile)); err == nil && len(s.Fields()) == n {
+	if s, err := schema.Load(filepath.Join(filepath.Dir(path), schemaFile)); err == nil && len(s.Fields()) == n {
 		var names []string
 		for _, f := range s.Fields() {
 			names = append(names, f.Name)

@@ -57,7 +57,7 @@ they learn from data is learned anew: statistics, and vocabularies that are empt
 				return err
 			}
 			var err error
-			if options.From, err = readSchema(from); err != nil {
+			if options.From, err = schema.Load(from); err != nil {
 				return err
 			}
 		} else if split.Test == 0 && split.After == "" && options.Split != nil {
@@ -120,7 +120,7 @@ a record as layers.OpenDataset takes them.`,
 		if from == "" {
 			return fault.E(fault.InvalidArgument, fault.Got("no schema"), fault.Want("--schema FILE"), fault.Hintf("\"edl data infer %s -o schema.yaml\" proposes one", args[0]))
 		}
-		s, err := readSchema(from)
+		s, err := schema.Load(from)
 		if err != nil {
 			return err
 		}
@@ -216,6 +216,10 @@ func fieldInGo(f schema.Field) string {
 		line += fmt.Sprintf(" // %d classes", f.Values)
 	case f.Values > 0:
 		line += fmt.Sprintf(" // %d values: layers.Embedding(..., %d, WIDTH)", f.Values, f.Values)
+	case f.Type == schema.Key:
+		line += " // keys: layers.SparseEmbedding(..., ROWS, WIDTH)"
+	case f.DType == tensor.Int64:
+		line += " // whole numbers: layers.Cast(..., tensor.Float32) to compute with them"
 	case len(f.Columns) > 1:
 		line += " // " + shortList(f.Columns)
 	}
@@ -229,16 +233,6 @@ func shortList(names []string) string {
 		return strings.Join(names[:most], ", ") + fmt.Sprintf(", and %d more", len(names)-most)
 	}
 	return strings.Join(names, ", ")
-}
-
-func readSchema(path string) (*schema.Schema, error) {
-	file, _, err := openRegular(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	s, err := schema.Read(file)
-	return s, inFile(path, err)
 }
 
 // openedTables are tables that one command reads one after another.

@@ -2,12 +2,14 @@ package edlcmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
+	"github.com/edl-go/edl/dataset/schema"
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/executor/export"
 	"github.com/edl-go/edl/fault"
@@ -190,7 +192,7 @@ func (f *exportFlags) folded(ctx context.Context, m export.Model) (out export.Mo
 			err = checkFeeds(m.Program, feed)
 		}
 		if err != nil {
-			return m, "", inFile("--sample", err)
+			return m, "", f.ofSamples(inFile("--sample", err))
 		}
 	} else if feed, err = export.Samples(m.Program); err != nil {
 		return m, "", fault.E(fault.KindOf(err), fault.At("--fold"), fault.Cause(err), fault.Hint("--sample FILE names rows to compare the models on"))
@@ -328,4 +330,15 @@ func (x *runExport) write(ctx context.Context, c *console, e executor.Executor, 
 	}, func(err error, pause time.Duration) {
 		fmt.Fprintf(c.err, "edl: %v; next try after %v\n", err, pause)
 	})
+}
+
+// ofSamples says of rows that were read as the values of variables how a table is given.
+func (f *exportFlags) ofSamples(err error) error {
+	var c *fault.Fault
+	if !errors.As(err, &c) || f.schema != "" || c.Hint != "" || len(f.samples) != 1 || !schema.IsTable(f.samples[0]) {
+		return err
+	}
+	hinted := *c
+	hinted.Hint = "--schema FILE says what becomes of the columns of a table"
+	return &hinted
 }

@@ -1,6 +1,7 @@
 package edlcmd
 
 import (
+	"errors"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -205,7 +206,28 @@ func (f *jobFlags) spec(cmd *cobra.Command, args []string) (*job.JobSpec, string
 		spec.Workers = int32(runtime.GOMAXPROCS(0))
 	}
 	jobspec.Complete(spec)
-	return spec, path, jobspec.Check(spec)
+	return spec, path, ofFlags(cmd.Flags(), jobspec.Check(spec))
+}
+
+// ofFlags lets the faults of a spec name the flags that were given, where a flag gives a field: the user of a flag has no job file to look into.
+func ofFlags(flags *pflag.FlagSet, err error) error {
+	var all fault.List
+	if !errors.As(err, &all) {
+		return err
+	}
+	named := make(fault.List, len(all))
+	for i, f := range all {
+		field, got, _ := strings.Cut(f.Got, " ")
+		if flag := strings.ReplaceAll(field, "_", "-"); f.Where == "job" && flags.Changed(flag) {
+			c := *f
+			if c.Where = "--" + flag; strings.ContainsAny(got[:min(1, len(got))], `-0123456789"`) {
+				c.Got = got // the value alone; else a sentence
+			}
+			f = &c
+		}
+		named[i] = f
+	}
+	return named
 }
 
 // override sets the fields of spec whose flags were given, and those that have no value yet to the flags' defaults.

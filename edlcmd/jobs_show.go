@@ -153,7 +153,7 @@ func writeJobStatus(w io.Writer, d *rpc.JobDetails) error {
 	if g := d.Queues.GetGeneration(); g > 0 {
 		row("generation", fmt.Sprintf("%d of trainers %v%s", g, d.Queues.Members, groups(d.Queues)))
 	}
-	row("pass", fmt.Sprintf("%d of %d", r.Pass, r.Passes))
+	row("passes", fmt.Sprintf("%d of %d complete", r.Pass, r.Passes))
 	row("steps", r.Steps)
 	row("records", r.Records)
 	if last := d.Status.GetLast(); len(last) > 0 {

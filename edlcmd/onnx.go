@@ -80,8 +80,8 @@ func exportONNX(ctx context.Context, c *console, f *exportFlags, format export.F
 	var more []export.File
 	if f.schema != "" {
 		more, err = schemaGiven(f.schema, inference)
-	} else {
-		more, err = schemaBeside([]string{file}, inference)
+	} else if more, err = schemaBeside([]string{file}, inference); len(more) > 0 {
+		f.schema = filepath.Join(filepath.Dir(file), schemaFile) // of sample rows, too
 	}
 	if err != nil {
 		return err

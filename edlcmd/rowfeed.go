@@ -18,7 +18,7 @@ func feedOfRows(ctx context.Context, from, path string, p *program.Program) (exe
 	if from == "" || strings.Contains(path, "=") || !schema.IsTable(path) {
 		return nil, nil
 	}
-	s, err := readSchema(from)
+	s, err := schema.Load(from)
 	if err != nil {
 		return nil, err
 	}

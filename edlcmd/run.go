@@ -2,7 +2,9 @@ package edlcmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -97,7 +99,7 @@ the fetched variables depend on is computed, as it is after training.`,
 // onThisMachine is the value of --remote without an address.
 const onThisMachine = "processes"
 
-func runProgram(cmd *cobra.Command, c *console, f *runFlags, args []string) error {
+func runProgram(cmd *cobra.Command, c *console, f *runFlags, args []string) (err error) {
 	f.where.remote, f.where.binary, f.where.settings = f.where.address != "", c.binary, c.settings
 	if c.ran == nil {
 		f.where.notices = c.err
@@ -137,6 +139,13 @@ func runProgram(cmd *cobra.Command, c *console, f *runFlags, args []string) erro
 		if err := export.CheckSave(cmd.Context(), spec.Save, p, spec.Overwrite); err != nil {
 			return err
 		}
+	}
+	if _, missing := os.Lstat(spec.Save); f.where.address == "" && spec.Save != "" && errors.Is(missing, fs.ErrNotExist) {
+		defer func() {
+			if err != nil {
+				dropEmpty(spec.Save)
+			}
+		}()
 	}
 	if err := f.startup.give(p); err != nil {
 		return err
@@ -199,6 +208,13 @@ func runProgram(cmd *cobra.Command, c *console, f *runFlags, args []string) erro
 		return write(runOnce(cmd, c, f, spec, p))
 	}
 	return write(runToEnd(cmd, c, f, spec, p))
+}
+
+// dropEmpty removes a folder if nothing is in it: what PrepareSave has made for a run that then failed.
+func dropEmpty(dir string) {
+	if info, err := os.Lstat(dir); err == nil && info.IsDir() {
+		_ = os.Remove(dir) // which fails where there is something in it
+	}
 }
 
 // load reads the program at a path, or an ONNX model with its parameters.

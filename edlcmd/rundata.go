@@ -72,7 +72,7 @@ func (x *tableData) replace(ctx context.Context, c *console, flag string, data [
 		if err != nil {
 			return err
 		}
-		s, err := readSchema(x.schema)
+		s, err := schema.Load(x.schema)
 		if err != nil {
 			return err
 		}
@@ -261,7 +261,7 @@ func (x *tableData) give(ctx context.Context, c *console, data []*job.DataBindin
 func (x *tableData) warnOfShared(c *console, data, held []*job.DataBinding) error {
 	divided := false
 	if x.schema != "" {
-		s, err := readSchema(x.schema)
+		s, err := schema.Load(x.schema)
 		if err != nil {
 			return err
 		}

@@ -196,7 +196,7 @@ func serveModel(ctx context.Context, c *console, f *serveFlags, path string) err
 		f.schema = schemaIn(path)
 	}
 	if f.schema != "" {
-		config.Rows = func() (*schema.Schema, error) { return readSchema(f.schema) }
+		config.Rows = func() (*schema.Schema, error) { return schema.Load(f.schema) }
 	}
 	more := []serving.Option{serving.WithTables(f.tables, leastTable)}
 	if f.follow != "" {

@@ -256,7 +256,7 @@ func batchOf(p *program.Program) int64 {
 func showJob(c *console, path, output string) error {
 	file, err := jobspec.Load(path)
 	if err != nil {
-		if _, other := readSchema(path); other == nil {
+		if _, other := schema.Load(path); other == nil {
 			return fault.E(fault.InvalidArgument, fault.At(path), fault.Got("a schema of tables"), fault.Want(wantedKinds),
 				fault.Hintf("a schema is a text to read and to change; \"edl data table TABLE --schema %s -o DIR\" makes records by it", path))
 		}

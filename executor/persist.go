@@ -350,7 +350,7 @@ func (r *tensorReader) next(short int64, place tensor.Place) (*tensor.Tensor, er
 		return nil, fault.E(fault.Corrupt, fault.Gotf("a file of %d tensors", r.count), fault.Want("more"))
 	}
 	r.count++
-	return tensor.ReadInto(r.r, tensor.Limits{Bytes: r.size, Short: short}, place)
+	return tensor.ReadInto(r.r, tensor.Limits{Bytes: r.size, OfFile: true, Short: short}, place)
 }
 
 // end fails when bytes remain: then the file belongs to another program.

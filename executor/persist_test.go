@@ -136,6 +136,7 @@ func TestDamagedParametersAreRefused(t *testing.T) {
 		kind   fault.Kind
 	}{
 		"cut short":          {func(b []byte) []byte { return b[:len(b)-1] }, p, fault.Corrupt},
+		"cut to a half":      {func(b []byte) []byte { return b[:len(b)/2] }, p, fault.Corrupt},
 		"a byte more":        {func(b []byte) []byte { return append(b, 0) }, p, fault.Corrupt},
 		"empty":              {func([]byte) []byte { return nil }, p, fault.Corrupt},
 		"of another program": {func(b []byte) []byte { return b }, other, fault.ShapeMismatch},

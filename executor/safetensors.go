@@ -53,6 +53,21 @@ func namedIn(f Files, r io.Reader, size int64, p *program.Program, partial bool)
 		declared, _ := p.Global().Var(t.Name)
 		return placeOf(f, declared, size)(t.DType, t.Dims)
 	}
+	placed := map[string]bool{}
+	file.Rows = func(t safetensors.Tensor) (into, numbers *tensor.Tensor, err error) {
+		numbers = parts[t.Name+RowsSuffix] // which this package writes before the rows
+		declared, ok := p.Global().Var(t.Name)
+		if f.place == nil || !grown[t.Name] || numbers == nil || !ok || len(t.Dims) == 0 || len(declared.Dims) == 0 || !slices.Equal(numbers.Dims(), t.Dims[:1]) {
+			return nil, nil, nil
+		}
+		dims := slices.Clone(t.Dims)
+		dims[0] = declared.Dims[0]
+		rows, _ := tensor.Count(t.Dims)
+		if into, err = placeOf(f, declared, int64(rows)*int64(t.DType.Size()))(t.DType, dims); into != nil {
+			placed[t.Name] = true
+		}
+		return into, numbers, err
+	}
 	take := func(name string, t *tensor.Tensor) error {
 		at, ok := slices.BinarySearch(missing, name)
 		if !ok {
@@ -89,7 +104,7 @@ func namedIn(f Files, r io.Reader, size int64, p *program.Program, partial bool)
 		if t == nil {
 			continue
 		}
-		if declared, ok := p.Global().Var(name); ok && numbers != nil && len(declared.Dims) > 0 {
+		if declared, ok := p.Global().Var(name); ok && numbers != nil && len(declared.Dims) > 0 && !placed[name] {
 			if t, err = tensor.FromRows(numbers, t, declared.Dims[0]); err != nil {
 				return nil, ofVariable(name, err)
 			}

@@ -74,6 +74,22 @@ type FieldSpec struct {
 // Options: Dims, DType, LoD.
 func Field(name string, opts ...Option) FieldSpec { return FieldSpec{name, opts} }
 
+// A Described is something that says what one tensor of a sample is, such as a field of dataset/schema.
+type Described interface {
+	// Describe returns the arguments of Field.
+	Describe() (name string, dtype tensor.DType, dims []int64, lodLevel int)
+}
+
+// FieldsOf declares the tensors of a sample as others describe them: FieldsOf(s.Fields()) those that a schema makes of a row of a table.
+func FieldsOf[F Described](described []F) []FieldSpec {
+	fields := make([]FieldSpec, len(described))
+	for i, f := range described {
+		name, dtype, dims, lodLevel := f.Describe()
+		fields[i] = Field(name, Dims(dims...), DType(dtype), LoD(lodLevel))
+	}
+	return fields
+}
+
 // OpenDataset reads the samples of a dataset. The program knows the dataset by name, and the job says which files hold its records. The fields
 // stand in the order of a record. Op: create_recordio_file_reader.
 func OpenDataset(m *Model, dataset string, fields ...FieldSpec) Reader {

@@ -2,7 +2,9 @@ package layers_test
 
 import (
 	"fmt"
+	"strings"
 
+	"github.com/edl-go/edl/dataset/schema"
 	"github.com/edl-go/edl/layers"
 	"github.com/edl-go/edl/tensor"
 )
@@ -58,6 +60,24 @@ func ExampleDoubleBuffer() {
 	// create_batch_reader [open_dataset_0.tmp_0] -> [create_batch_reader_0.tmp_0]
 	// create_double_buffer_reader [create_batch_reader_0.tmp_0] -> [create_double_buffer_reader_0.tmp_0]
 	// read [create_double_buffer_reader_0.tmp_0] -> [image label]
+}
+
+// A schema of a table knows what its records are, so a program need not say it again.
+func ExampleFieldsOf() {
+	s, err := schema.Read(strings.NewReader("{version: 1, missing: [], columns: [{name: age, type: number}, {name: city, type: key}, {name: tags, type: key, separator: '|'}]}"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	m := layers.NewModel()
+	people := layers.OpenDataset(m, "people", layers.FieldsOf(s.Fields())...)
+	for _, v := range layers.Read(layers.Batch(people, 20)) {
+		fmt.Println(v)
+	}
+	// Output:
+	// age float32[-1 1]
+	// city int64[-1 1]
+	// tags int64[-1 1]
 }
 
 // The program names its data; the job says where it is.

@@ -141,12 +141,46 @@ func FromRows(numbers, rows *Tensor, height int64) (*Tensor, error) {
 	each := len(from) / int(rows.dims[0])
 	for i, row := range numbers.Int64s() {
 		if row < least || row >= height {
-			return nil, fault.E(fault.Corrupt, fault.Gotf("row %d behind row %d of %d", row, least-1, height), fault.Want("ascending numbers of rows"))
+			return nil, notAscending(row, least-1, height)
 		}
 		copy(to[int(row)*each:][:each], from[i*each:])
 		least = row + 1
 	}
 	return t, nil
+}
+
+// ReadRowsInto is FromRows for rows that r has, as WriteElements has written them: it reads them into t, and makes zeros of all other rows. Memory grows by a row at most.
+func ReadRowsInto(r io.Reader, t, numbers *Tensor) error {
+	if numbers.dtype != Int64 || len(numbers.dims) != 1 || len(t.dims) == 0 {
+		return fault.E(fault.ShapeMismatch, fault.Gotf("the numbers %v of rows of %v", numbers, t), fault.Want("an int64 for each row"))
+	}
+	src, to, size, height := source{r: r}, memoryOf(t), t.dtype.Size(), t.dims[0]
+	each := t.Len() / int(max(height, 1)) // elements of a row
+	buffer := make([]byte, min(blockBytes, each*size))
+	next := int64(0)
+	for _, row := range numbers.Int64s() {
+		if row < next || row >= height {
+			return notAscending(row, next-1, height)
+		}
+		ClearUsed(to[int(next)*each*size : int(row)*each*size])
+		for at := 0; at < each; {
+			n := min(each-at, len(buffer)/size)
+			if got, err := io.ReadFull(r, buffer[:n*size]); err != nil {
+				return src.failed(err, int64(got), int64(n*size), "rows")
+			}
+			if err := decodeBlock(t, int(row)*each+at, n, buffer[:n*size]); err != nil {
+				return err
+			}
+			at, src.offset = at+n, src.offset+int64(n*size)
+		}
+		next = row + 1
+	}
+	ClearUsed(to[int(next)*each*size:])
+	return nil
+}
+
+func notAscending(row, last, height int64) error {
+	return fault.E(fault.Corrupt, fault.Gotf("row %d behind row %d of %d", row, last, height), fault.Want("ascending numbers of rows"))
 }
 
 // beginsShort reads the first word of a file's next tensor, and reports whether it is in short form. Else the word is the version of a stream.

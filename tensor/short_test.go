@@ -98,12 +98,28 @@ func TestRowsInUse(t *testing.T) {
 		if err != nil || !testkit.Same(whole, x) {
 			t.Errorf("%v: %v, %v", x.Dims(), whole, err)
 		}
+		var stored bytes.Buffer
+		if err := tensor.WriteElements(&stored, rows); err != nil {
+			t.Fatal(err)
+		}
+		used := bytes.Repeat([]byte{1}, int(x.Bytes())) // of memory that was in use before
+		into, err := tensor.ReadElements(bytes.NewReader(used), x.DType(), x.Dims()...)
+		if err == nil {
+			err = tensor.ReadRowsInto(&stored, into, numbers)
+		}
+		if err != nil || !testkit.Same(into, x) {
+			t.Errorf("%v into memory: %v, %v", x.Dims(), into, err)
+		}
 	}
 	rows := few[float32](t, 1, 3, 2)
 	for _, numbers := range [][]int64{{0, 1}, {0, 1, 1}, {-1, 0, 1}, {0, 1, 9}} {
 		v, _ := tensor.FromSlice(slices.Clone(numbers))
 		if _, err := tensor.FromRows(v, rows, 9); err == nil || fault.KindOf(err) == fault.Internal {
 			t.Errorf("rows %v of 9: %v", numbers, err)
+		}
+		into, _ := tensor.New(tensor.Float32, 9, 2)
+		if err := tensor.ReadRowsInto(bytes.NewReader(make([]byte, 8)), into, v); !errors.Is(err, fault.Corrupt) {
+			t.Errorf("rows %v of 9, of which one is there: %v", numbers, err)
 		}
 	}
 }

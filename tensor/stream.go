@@ -14,6 +14,7 @@ import (
 // Limits bounds what a decoder accepts. The decoder checks them before it allocates. A zero field means its default.
 type Limits struct {
 	Bytes     int64 // elements and LoD offsets of one stream together; default 4 GiB
+	OfFile    bool  // Bytes are those of the file that is read: elements that have no room in it were cut off, which is Corrupt and not TooLarge
 	Short     int64 // elements of one tensor in short form, of which few may be in the file; default 4 GiB
 	Rank      int   // dims; default and upper bound MaxRank
 	LoDLevels int   // LoD levels; default MaxLoDLevel
@@ -270,7 +271,11 @@ func (s *Stream) checkDesc(at int64, limits Limits) error {
 		return corrupt(at, fmt.Sprintf("dims %v", s.Dims), "non-negative dims whose product fits into memory")
 	}
 	if int64(n) > limits.Bytes/size {
-		return tooLarge(at, fmt.Sprintf("%v elements of dims %v", s.DType, s.Dims), fmt.Sprintf("at most %d bytes", limits.Bytes))
+		got := fmt.Sprintf("%v elements of dims %v", s.DType, s.Dims)
+		if limits.OfFile {
+			return corrupt(at, got, fmt.Sprintf("what a file of %d bytes has room for: it was cut short, or is being written", limits.Bytes))
+		}
+		return tooLarge(at, got, fmt.Sprintf("at most %d bytes", limits.Bytes))
 	}
 	return nil
 }

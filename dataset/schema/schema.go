@@ -28,6 +28,7 @@ import (
 
 	"github.com/edl-go/edl/dataset"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/regularfile"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -122,6 +123,24 @@ type Schema struct {
 	Header  string   `yaml:"header,omitempty"`
 	Split   *Split   `yaml:"split,omitempty,flow"`
 	Columns []Column `yaml:"columns"`
+}
+
+// Load reads the schema file at path and checks it. Errors name the file.
+func Load(path string) (*Schema, error) {
+	file, _, err := regularfile.Open(fault.InvalidArgument, path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	s, err := Read(file)
+	if err != nil {
+		var f *fault.Fault
+		if errors.As(err, &f) {
+			return nil, f.In(path, ", ")
+		}
+		return nil, fault.File(fault.Unavailable, path, err)
+	}
+	return s, nil
 }
 
 // Read reads a schema file and checks it. An unknown member is an error, because it is probably misspelt.
@@ -367,6 +386,7 @@ func (s *Schema) InputColumns() (names []string) {
 type Field struct {
 	dataset.Field
 	Columns []string // that make it, in order
+	Type    Type     // of the first of these
 	Values  int64    // see Column.Values; of several columns the largest
 	Role    string
 }
@@ -380,6 +400,21 @@ func (s *Schema) Fields() []Field {
 	return fields
 }
 
+// Classes returns how many classes the label has. It is an error if there is no label, or one without classes, such as a number.
+func (s *Schema) Classes() (int64, error) {
+	for _, f := range s.Fields() {
+		switch {
+		case f.Role != Label:
+		case f.DType != tensor.Int64 || f.Values < 1:
+			return 0, fault.E(fault.InvalidArgument, fault.At("role: label"), fault.Var(f.Name), fault.Got("a label without a vocabulary of classes"),
+				fault.Want("the type category, with the vocabulary that \"edl data infer TABLE --schema FILE -o FILE\" learns; for a label that is a number, a loss such as layers.SquareErrorCost"))
+		default:
+			return f.Values, nil
+		}
+	}
+	return 0, fault.E(fault.InvalidArgument, fault.At("columns"), fault.Got("none with role: label"), fault.Want("one, which \"edl data infer --label NAME\" marks"))
+}
+
 func (s *Schema) fields() ([]Field, error) {
 	var fields []Field
 	place := map[string]int{}
@@ -391,7 +426,7 @@ func (s *Schema) fields() ([]Field, error) {
 		at, there := place[c.field()]
 		if !there {
 			place[c.field()] = len(fields)
-			f := Field{Field: dataset.Field{Name: c.field(), DType: c.dtype(), Dims: []int64{c.width()}}, Columns: []string{c.Name}, Values: c.Values(), Role: c.Role}
+			f := Field{Field: dataset.Field{Name: c.field(), DType: c.dtype(), Dims: []int64{c.width()}}, Columns: []string{c.Name}, Type: c.Type, Values: c.Values(), Role: c.Role}
 			if c.sequence() {
 				f.LoDLevel = 1
 			}

@@ -396,6 +396,38 @@ func TestSplit(t *testing.T) {
 	}
 }
 
+// A program for classes asks how many there are. It is told what to do where the label has none, and of a file that is no schema which file that is.
+func TestClasses(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s.yaml")
+	for columns, want := range map[string]string{
+		"[{name: a, type: number}, {name: b, type: category, role: label, vocabulary: [x, y, z]}]": "3 classes",
+		"[{name: a, type: number}, {name: b, type: number, role: label}]":                          `variable "b": invalid argument: got a label without a vocabulary of classes, want the type category`,
+		"[{name: a, type: number}, {name: b, type: category, role: label}]":                        "got a label without a vocabulary of classes",
+		"[{name: a, type: number}]": "got none with role: label",
+		"[{name: a, type: numbr}]":  path + ", ",
+	} {
+		if err := os.WriteFile(path, []byte("{version: 1, missing: [], columns: "+columns+"}"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		s, err := schema.Load(path)
+		if err == nil {
+			var n int64
+			n, err = s.Classes()
+			got = fmt.Sprintf("%d classes", n)
+		}
+		if err != nil {
+			got = err.Error()
+		}
+		if !strings.Contains(got, want) {
+			t.Errorf("%s: %s, want %s", columns, got, want)
+		}
+	}
+	if _, err := schema.Load(path + "l"); !errors.Is(err, fault.NotFound) || !strings.Contains(err.Error(), path+"l") {
+		t.Errorf("a schema that is not there: %v", err)
+	}
+}
+
 // Mistakes of a schema are told together, each with its column and member.
 func TestWrongSchemas(t *testing.T) {
 	_, err := schema.Read(strings.NewReader(`version: 2

@@ -1,4 +1,5 @@
 // Table is a network for any table whose schema has a class as label: categories get vectors, numbers join them, and two layers decide.
+// In a module of your own this file is all that you need.
 //
 //	edl data infer people.csv --label income --test 0.2 -o people.yaml
 //	edl data table people.csv --schema people.yaml -o data
@@ -6,104 +7,66 @@
 package main
 
 import (
+	"errors"
 	"flag"
-	"fmt"
-	"os"
+	"log"
+	"path/filepath"
 
 	"github.com/edl-go/edl/dataset/schema"
-	"github.com/edl-go/edl/examples/internal/page"
 	"github.com/edl-go/edl/layers"
 	"github.com/edl-go/edl/optimizer"
-	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
 
 // network reads records of the schema and returns the loss. The variable "probability" has the probability of each class, for those who use the model.
-func network(m *layers.Model, s *schema.Schema, data string) layers.Variable {
-	var declared []layers.FieldSpec
-	for _, f := range s.Fields() {
-		declared = append(declared, layers.Field(f.Name, layers.Dims(f.Dims...), layers.DType(f.DType), layers.LoD(f.LoDLevel)))
-	}
-	batch := layers.Read(layers.DoubleBuffer(layers.Batch(layers.Shuffle(layers.OpenDataset(m, data, declared...), 4096, 1), 64)))
-
-	var known []layers.Variable
-	var label layers.Variable
-	classes := int64(0)
-	for i, f := range s.Fields() {
+func network(m *layers.Model, fields []schema.Field, classes int64) layers.Variable {
+	rows := layers.Shuffle(layers.OpenDataset(m, "train", layers.FieldsOf(fields)...), 4096, 1)
+	columns := map[string][]layers.Variable{} // by their role
+	for i, v := range layers.Read(layers.DoubleBuffer(layers.Batch(rows, 64))) {
+		f := fields[i]
 		switch {
-		case f.Role == schema.Label:
-			label, classes = batch[i], f.Values
-		case f.Role == schema.Weight:
-		case f.DType == tensor.Float32:
-			known = append(known, batch[i])
-		case f.LoDLevel > 0: // a row has any number of them
-			known = append(known, layers.SequencePool(vectors(batch[i], f.Values), "sum"))
+		case f.Role != "" || f.DType == tensor.Float32:
+		case f.Values == 0: // keys: their table grows
+			v = layers.SparseEmbedding(v, 1_000_000, 8)
 		default:
-			known = append(known, vectors(batch[i], f.Values))
+			v = layers.Embedding(v, f.Values, 8)
 		}
+		if f.LoDLevel > 0 { // a row has any number of them
+			v = layers.SequencePool(v, "sum")
+		}
+		columns[f.Role] = append(columns[f.Role], v)
 	}
-	hidden := layers.FC(layers.Concat(known, 1), 64, layers.Act("relu"))
-	hidden = layers.FC(hidden, 32, layers.Act("relu"))
-	score := layers.FC(hidden, classes)
+	hidden := layers.FC(layers.Concat(columns[""], 1), 64, layers.Act("relu"))
+	score := layers.FC(layers.FC(hidden, 32, layers.Act("relu")), classes)
 	layers.Softmax(score, layers.Name("probability"))
-	loss, _ := layers.SoftmaxWithCrossEntropy(score, label) // which stays finite when a probability does not differ from 0
+	loss, _ := layers.SoftmaxWithCrossEntropy(score, columns[schema.Label][0]) // which stays finite when a probability does not differ from 0
 	return layers.Mean(loss, layers.Name("loss"))
 }
 
-// vectors looks up vectors of 8 numbers. Keys without a bound grow a table.
-func vectors(ids layers.Variable, values int64) layers.Variable {
-	if values == 0 {
-		return layers.SparseEmbedding(ids, 1_000_000, 8)
-	}
-	return layers.Embedding(ids, values, 8)
-}
-
+// write writes two programs: program.pb trains, and test.pb evaluates.
 func write(out, file string) error {
-	s, err := read(file)
+	s, err := schema.Load(file)
 	if err != nil {
 		return err
 	}
-	err = page.Save(out, "program.pb", func() (*program.Program, error) {
-		m := layers.NewModel().Seed(1)
-		optimizer.Adam(0.001, optimizer.Lazy()).Minimize(network(m, s, "train"))
-		return m.Program()
-	})
+	classes, err := s.Classes()
 	if err != nil {
 		return err
 	}
-	err = page.Save(out, "test.pb", func() (*program.Program, error) {
-		m := layers.NewModel()
-		network(m, s, "test")
-		return m.Program()
-	})
+	m := layers.NewModel().Seed(1)
+	optimizer.Adam(0.001, optimizer.Lazy()).Minimize(network(m, s.Fields(), classes))
+	p, err := m.Program()
 	if err != nil {
 		return err
 	}
-	page.Commands(out, "--passes 5")
-	page.Evaluation(out, "loss --metric auc --metric accuracy")
-	return nil
+	return errors.Join(p.Save(filepath.Join(out, "program.pb")), p.CloneForTest().Save(filepath.Join(out, "test.pb")))
 }
-
-func read(file string) (*schema.Schema, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	s, err := schema.Read(f)
-	if err != nil {
-		return nil, err
-	}
-	for _, field := range s.Fields() {
-		if field.Role == schema.Label && field.Values > 1 {
-			return s, nil
-		}
-	}
-	return nil, fmt.Errorf("%s: no label with two classes or more; this network predicts classes", file)
-}
-
-var schemaFile = flag.String("schema", "schema.yaml", "the schema of the records")
 
 func main() {
-	os.Exit(page.Main(func(out string) error { return write(out, *schemaFile) }))
+	file := flag.String("schema", "schema.yaml", "the schema of the records")
+	out := flag.String("out", ".", "the folder to write to")
+	flag.Parse()
+	if err := write(*out, *file); err != nil {
+		log.Fatal(err)
+	}
 }

@@ -304,6 +304,11 @@ func (m *Manager) rememberServers(j *Job, servers int) {
 	}
 }
 
+// succeeded refuses to resume a job that has trained all, and says what else leads to its model.
+func succeeded(id, hint string) error {
+	return fault.E(fault.InvalidArgument, fault.At("job "+id), fault.Got("a job that has succeeded"), fault.Want("one that was stopped or has failed"), fault.Hint(hint))
+}
+
 // Resume lets a job go on that a user has suspended. It starts a job again that has ended before its time, as another job, from its last checkpoint; where it has made none, from the one that it began with.
 // Numbers of roles that are not 0 replace those of the job, and so does a directory to save to. A job without one ends with a checkpoint, which stays.
 func (m *Manager) Resume(ctx context.Context, r *rpc.ResumeJobRequest) (*Job, error) {
@@ -333,6 +338,9 @@ func (m *Manager) Resume(ctx context.Context, r *rpc.ResumeJobRequest) (*Job, er
 	if err == nil {
 		err = callerOf(ctx).mayAct(k.Owner, "job "+id)
 	}
+	if j, known := m.Job(id); errors.Is(err, fault.NotFound) && known == nil && j.Status().State == job.State_SUCCEEDED {
+		return nil, succeeded(id, "\"edl run PROGRAM --params DIR\" trains on with what it has saved to DIR") // its folder is gone
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -346,8 +354,7 @@ func (m *Manager) Resume(ctx context.Context, r *rpc.ResumeJobRequest) (*Job, er
 			fault.Hintf("its checkpoints are in %s: a program that feeds them goes on there", store))
 	}
 	if k.Ended.GetState() == job.State_SUCCEEDED {
-		return nil, fault.E(fault.InvalidArgument, fault.At("job "+id), fault.Got("a job that has succeeded"), fault.Want("one that was stopped or has failed"),
-			fault.Hintf("\"edl checkpoint export %s -o DIR\" writes what it has trained", store))
+		return nil, succeeded(id, "\"edl checkpoint export "+store+" -o DIR\" writes what it has trained")
 	}
 	if spec.Resume, err = lastOf(ctx, store, k.Run, spec.Resume); err != nil {
 		return nil, err

@@ -19,6 +19,9 @@ type File struct {
 	Metadata map[string]string
 	Place    func(Tensor) (*tensor.Tensor, error) // where Next reads a tensor to, as tensor.Place; nil: memory of Go
 
+	// Rows says of a tensor that it is rows of a larger one, which Next then reads them into and returns: tensor.ReadRowsInto. numbers has one for each row. nil, or an into of nil: it is none.
+	Rows func(Tensor) (into, numbers *tensor.Tensor, err error)
+
 	r      io.Reader
 	limits Limits
 	next   int // tensor that Next returns
@@ -159,11 +162,7 @@ func (f *File) Next() (string, *tensor.Tensor, error) {
 		return "", nil, io.EOF
 	}
 	t := f.Tensors[f.next]
-	var place tensor.Place
-	if f.Place != nil {
-		place = func(tensor.DType, []int64) (*tensor.Tensor, error) { return f.Place(t) }
-	}
-	value, err := tensor.ReadElementsInto(f.r, place, t.DType, t.Dims...)
+	value, err := f.read(t)
 	if err != nil {
 		var known *fault.Fault
 		if errors.As(err, &known) {
@@ -175,4 +174,22 @@ func (f *File) Next() (string, *tensor.Tensor, error) {
 	}
 	f.next++
 	return t.Name, value, nil
+}
+
+// read reads a tensor from the place in the data where the file is.
+func (f *File) read(t Tensor) (*tensor.Tensor, error) {
+	if f.Rows != nil {
+		into, numbers, err := f.Rows(t)
+		if err != nil {
+			return nil, err
+		}
+		if into != nil {
+			return into, tensor.ReadRowsInto(f.r, into, numbers)
+		}
+	}
+	var place tensor.Place
+	if f.Place != nil {
+		place = func(tensor.DType, []int64) (*tensor.Tensor, error) { return f.Place(t) }
+	}
+	return tensor.ReadElementsInto(f.r, place, t.DType, t.Dims...)
 }

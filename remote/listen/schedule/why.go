@@ -55,7 +55,7 @@ func Why(m *Machine, id string) (r Reason, ok bool) {
 // String says what the job waits for: "4 cores; free: 1 of 2 cores; 2 jobs are before it".
 func (r Reason) String() string {
 	if r.Held {
-		return "somebody to let it go on: a user has suspended it"
+		return "\"edl jobs resume\": a user has suspended it"
 	}
 	if r.Closed {
 		text := "a node where jobs may start: all are cordoned or gone"
