@@ -34,6 +34,8 @@ var secondOps = map[string]func(*splitter) bool{
 	"elu_grad_grad":              splitELUSecond,
 	"reshape2_grad_grad":         splitReshapeSecond,
 	"pool2d_double_grad":         splitPoolSecond,
+	"instance_norm_grad_grad":    splitInstanceNormSecond,
+	"batch_norm_grad_grad":       splitBatchNormSecond,
 }
 
 func init() { maps.Copy(fusedOps, secondOps) }
