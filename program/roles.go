@@ -10,6 +10,7 @@ import (
 // append_backward and apply_gradients. They belong to the update: on a cluster a trainer has the gradient of its rows alone.
 func findRoles(p *Program) {
 	b := p.Global()
+	lossesOfGradients(b)
 	var updates []*Op
 	marked := false
 	for _, op := range b.Ops {
@@ -26,6 +27,28 @@ func findRoles(p *Program) {
 		deriveRoles(b, updates)
 	}
 	moveChanges(b, updates)
+}
+
+// lossesOfGradients gives the role of the forward pass to gradient ops that stand before the backward pass and on whose results the loss depends, as those of a penalty on gradients:
+// fluid.gradients marks them as ops of a backward pass. Without a backward pass there is no loss, and nothing is changed.
+func lossesOfGradients(b *Block) {
+	begin := slices.IndexFunc(b.Ops, func(op *Op) bool { return op.Role().Has(RoleLoss | RoleBackward) })
+	if begin < 0 {
+		return
+	}
+	needed := map[string]bool{}
+	for _, op := range slices.Backward(b.Ops[:begin]) {
+		role := op.Role()
+		if role == RoleBackward && slices.ContainsFunc(op.OutputNames(), func(name string) bool { return needed[name] }) {
+			role = RoleForward
+			op.SetRole(role)
+		}
+		if role&^RoleLoss == RoleForward {
+			for _, name := range op.InputNames() {
+				needed[name] = true
+			}
+		}
+	}
 }
 
 // isUpdate reports whether an op changes a parameter by its gradient.
