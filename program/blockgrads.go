@@ -288,11 +288,31 @@ func gradVar(v *Var, name string) Var {
 	return Var{Name: name, Kind: v.Kind, DType: v.DType, Dims: v.Dims, LoDLevel: v.LoDLevel}
 }
 
-// declareSteps declares in the block what recurrent_grad gives it: gradients of a step.
+// declareSteps declares in the block what recurrent_grad gives it: gradients of a step. The gradient of an output that nobody uses is 0 in each step.
 func (l *gradLink) declareSteps() {
 	forward := l.block.ForwardBlock()
+	outside := l.op.Inputs[GradName("outputs")]
+	var unused []*Op
+	for i, name := range l.op.Inputs["outputs"] {
+		v, ok := forward.Var(name)
+		if !ok {
+			continue
+		}
+		if i < len(outside) {
+			if _, declared := l.outer.Find(outside[i]); !declared {
+				outside[i] = Empty
+			}
+		}
+		if i >= len(outside) || outside[i] == Empty {
+			if _, declared := l.block.Var(GradName(name)); !declared && !l.writes[GradName(name)] {
+				unused = append(unused, l.zeros(zeroGrad{name, GradName(name)}))
+			}
+		}
+		l.block.EnsureVar(gradVar(v, GradName(name)))
+	}
+	l.block.Insert(0, unused...)
 	states, _ := l.op.Strs("states")
-	for _, name := range slices.Concat(l.op.Inputs["outputs"], states) {
+	for _, name := range states {
 		if v, ok := forward.Var(name); ok {
 			l.block.EnsureVar(gradVar(v, GradName(name)))
 		}
