@@ -48,6 +48,64 @@ func TestProgramsOfPaddleRun(t *testing.T) {
 	}
 }
 
+// TestProgramsOfPaddleComputeGradients compares gradients in those that train through loops and branches, as append_backward writes them, with central
+// differences of the loss. They fetch the loss, and then gradients of parameters.
+func TestProgramsOfPaddleComputeGradients(t *testing.T) {
+	paths, err := filepath.Glob("testdata/programs/grad_*.txt")
+	if err != nil || len(paths) < 6 {
+		t.Fatalf("%d programs, %v", len(paths), err)
+	}
+	for _, path := range paths {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) {
+			p, feed, fetch := readProgram(t, path)
+			l := executor.New()
+			defer l.Close()
+			// run changes element i of a persistable variable, and returns what is fetched.
+			run := func(changed string, i int, by float32) []*tensor.Tensor {
+				for _, name := range executor.Persistables(p) {
+					v, _ := p.Global().Var(name)
+					x := smallNumbers(t, v.DType, v.Dims)
+					if name == changed {
+						x.Float32s()[i] += by
+					}
+					if err := l.Scope().Set(name, x); err != nil {
+						t.Fatal(err)
+					}
+				}
+				out, err := l.Run(t.Context(), p, feed, fetch...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return out
+			}
+			grads := run("", 0, 0)
+			if len(grads) < 2 {
+				t.Fatal("no gradients")
+			}
+			zeros := 0 // of branches that were not taken
+			for k, grad := range grads[1:] {
+				name, at := strings.TrimSuffix(fetch[1+k], program.GradSuffix), 0
+				for i, x := range grad.Float32s() {
+					if math.Abs(float64(x)) > math.Abs(float64(grad.Float32s()[at])) {
+						at = i
+					}
+				}
+				got, step := float64(grad.Float32s()[at]), float32(1)/64
+				want := (executor.Scalar(run(name, at, step)[0]) - executor.Scalar(run(name, at, -step)[0])) / (2 * float64(step))
+				if math.Abs(got-want) > 1e-4+0.01*math.Abs(want) {
+					t.Errorf("%s[%d] = %g, by differences %g", fetch[1+k], at, got, want)
+				}
+				if got == 0 {
+					zeros++
+				}
+			}
+			if 2*zeros > len(grads)-1 {
+				t.Errorf("%d of %d gradients are 0", zeros, len(grads)-1)
+			}
+		})
+	}
+}
+
 // smallNumbers are not all equal, and positive: some of them are variances.
 func smallNumbers(t *testing.T, dtype tensor.DType, dims []int64) *tensor.Tensor {
 	t.Helper()

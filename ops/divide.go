@@ -2,6 +2,7 @@ package ops
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/edl-go/edl/program"
 )
@@ -24,6 +25,7 @@ type division struct {
 	some    map[string]bool // variables that are apart, and have rows of some records only: a half of the batch
 	axis    map[string]int  // of a variable that is apart: the axis of the records, if it is not axis 0
 	step    map[string]bool // arrays whose items are the steps of the longest sequence
+	count   map[string]bool // rows of the sequences that have a step. They may be counted, as DynamicRNN.memory of Fluid does for the first state, and nothing else
 	at      *program.Op     // the first op that mixes rows
 	typeOf  func(name string) (Meta, bool)
 	records *records // says of ops of the global block which keep rows apart that they seem to mix, and which do not depend on the batch
@@ -32,7 +34,7 @@ type division struct {
 
 // divide follows the shares through the forward pass. fed reports whether a variable that no op writes comes with the batch.
 func divide(block *program.Block, forward []*program.Op, fed func(name string) bool, typeOf func(name string) (Meta, bool), records *records) *division {
-	d := &division{records: records, of: map[string]share{}, axis: map[string]int{}, some: map[string]bool{}, step: map[string]bool{}, typeOf: typeOf}
+	d := &division{records: records, of: map[string]share{}, axis: map[string]int{}, some: map[string]bool{}, step: map[string]bool{}, count: map[string]bool{}, typeOf: typeOf}
 	for _, op := range forward {
 		for _, name := range op.InputNames() {
 			if _, known := d.of[name]; !known && fed(name) {
@@ -75,6 +77,7 @@ func (d *division) write(op *program.Op, names []string, s share, keeps bool) {
 		}
 		d.of[name] = s
 		delete(d.axis, name)
+		delete(d.count, name)
 		if d.some[name] = s == apart && (some || keeps && d.some[name]); !d.some[name] {
 			delete(d.some, name)
 		}
@@ -90,6 +93,8 @@ func (d *division) run(block *program.Block, op *program.Op) {
 	switch {
 	case def.Class == Read || def.Class == Feed:
 		d.write(op, op.OutputNames(), apart, false)
+	case slices.ContainsFunc(op.InputNames(), func(name string) bool { return d.count[name] }) && !strings.HasSuffix(op.Type, "_batch_size_like"):
+		d.write(op, op.OutputNames(), mixed, false)
 	case def.FromDims, block.Index == 0 && d.records.equal(op):
 		d.write(op, op.OutputNames(), common, false)
 	case len(op.SubBlocks()) > 0:
@@ -207,7 +212,10 @@ func (d *division) runControl(op *program.Op, def *Def) {
 			d.step[name] = true
 		}
 	case op.Type == "read_from_array" && values == apart && d.step[op.In("X")] && d.stepped == 0:
-		d.write(op, out, mixed, false) // rows of some sequences
+		d.write(op, out, apart, false) // rows of some sequences
+		for _, name := range out {
+			d.count[name] = true
+		}
 	case values == apart && !slices.Contains(byRecord, op.Type):
 		d.write(op, out, mixed, false)
 	default:

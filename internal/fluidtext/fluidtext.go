@@ -2,7 +2,7 @@
 //
 //	var NAME DTYPE [DIMS] [param] [value=X] [lod=N] [KIND] [feed=[DIMS] [offsets=[LOD]]]
 //	TYPE SLOT=NAME,... -> SLOT=NAME,... | ATTRIBUTE=VALUE ...
-//	block INDEX PARENT
+//	block INDEX PARENT [gradient=INDEX]
 //	global
 //	version NUMBER
 //	fetch NAME,...
@@ -59,6 +59,9 @@ func Read(text string) (*Model, error) {
 			var parent int
 			if parent, err = strconv.Atoi(words[2]); err == nil {
 				b = m.Program.NewBlock(m.Program.Blocks[parent])
+				if len(words) > 3 {
+					b.Forward, err = strconv.Atoi(strings.TrimPrefix(words[3], "gradient="))
+				}
 			}
 		case "var":
 			err = m.declare(b, words[1:])
@@ -152,7 +155,8 @@ func (m *Model) declare(b *program.Block, words []string) error {
 	return nil
 }
 
-// Append appends the ops of some lines to a block, and declares the variables that it does not know.
+// Append appends the ops of some lines to a block, and declares the variables that it does not know, but for gradients that nothing computes: Fluid names them, and
+// declares none.
 func Append(b *program.Block, lines string) error {
 	for line := range strings.Lines(lines) {
 		op, err := parseOp(strings.TrimSpace(line))
@@ -160,7 +164,8 @@ func Append(b *program.Block, lines string) error {
 			return err
 		}
 		for _, name := range slices.Concat(op.InputNames(), op.OutputNames()) {
-			if _, known := b.Find(name); !known {
+			read := strings.HasSuffix(name, program.GradSuffix) && !slices.Contains(op.OutputNames(), name)
+			if _, known := b.Find(name); !known && !read {
 				b.EnsureVar(program.Var{Name: name, Kind: program.LoDTensor, DType: tensor.Float32})
 			}
 		}

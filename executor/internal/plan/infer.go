@@ -395,7 +395,7 @@ func isTensor(v *program.Var) bool {
 // a variable that cannot be found by name.
 func (in *inference) addOutput(name string, meta ops.Meta, where place) error {
 	if meta.Kind != program.SelectedRows {
-		in.variables.add(name, meta, where)
+		in.variables.add(name, meta, where).made = true
 		return nil
 	}
 	if where == scoped {

@@ -217,7 +217,7 @@ func (m *making) layOut() bool {
 	}
 	if in.Stay != nil { // plans of other dims have written the variables, too
 		for _, v := range in.variables.order {
-			if v.place == scoped && v.writer >= 0 {
+			if v.hasDims() {
 				if _, err := m.binder.scope.Var(v.name, v.meta.DType, v.meta.Dims); err != nil {
 					return false
 				}

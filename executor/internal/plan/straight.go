@@ -118,7 +118,7 @@ func (s *straight) find() (*shaped, error) {
 	}
 	c.outputs = c.outputs[:0]
 	for _, v := range c.plan.making.in.variables.order {
-		if v.place == scoped && v.writer >= 0 {
+		if v.hasDims() {
 			c.outputs = append(c.outputs, output{v.tensor, v.meta.DType, slices.Clone(v.meta.Dims), c.plan.made[v.name]})
 		}
 	}

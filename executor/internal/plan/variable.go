@@ -32,6 +32,7 @@ type variable struct {
 	partial     bool      // it is a view of some elements only
 	first, last int       // pieces that touch it; last counts pieces that use it after their kernel returned
 	writer      int       // first piece that writes it; -1 for none
+	made        bool      // an op of the plan gives it its dims, also if no piece writes it because it has no elements
 	buffer      *buffer
 	tensor      *tensor.Tensor
 	value       any // of one that is no tensor; see ops.NewValue
@@ -42,6 +43,9 @@ type variable struct {
 	laid    int            // the last walk whose dims its tensor has got
 	room    *tensor.Tensor // of one in memory of its own that has had other dims: a vector, of which it has the first elements
 }
+
+// hasDims reports whether the plan gives a variable of the scope its dims.
+func (v *variable) hasDims() bool { return v.place == scoped && (v.made || v.writer >= 0) }
 
 func (v *variable) elements() int { return max(0, int(ops.Product(v.meta.Stored()))) }
 
