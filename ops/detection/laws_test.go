@@ -198,4 +198,4 @@ func TestDetectionsThatDoNotFit(t *testing.T) {
 	}
 }
 
-func TestClustersTrainThroughEachOp(t *testing.T) { lawcheck.Law(t, "detection", allCases(), nil) }
+func TestClustersTrainThroughEachOp(t *testing.T) { lawcheck.Law(t, "detection", allCases()) }

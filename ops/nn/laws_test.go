@@ -6,8 +6,10 @@ import (
 
 	"github.com/edl-go/edl/executor/compilecheck"
 	"github.com/edl-go/edl/internal/lawcheck"
+	"github.com/edl-go/edl/layers"
 	"github.com/edl-go/edl/ops/gradcheck"
 	_ "github.com/edl-go/edl/ops/nn"
+	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
@@ -27,7 +29,9 @@ func TestLaws(t *testing.T) { gradcheck.Laws(t, "nn", allCases()) }
 func TestCompiledOpsHaveTheBitsOfSingleOnes(t *testing.T) { compilecheck.Law(t, allCases()) }
 
 func TestClustersTrainThroughEachOp(t *testing.T) {
-	lawcheck.Law(t, "nn", allCases(), map[string]string{
-		"lookup_table_rows_grad": "trainers alone have it, for tables that servers hold; TestLawOfDistributedTables of the transpiler trains such",
-	})
+	lawcheck.Law(t, "nn", allCases(), lawcheck.Program{Name: "a table that servers hold", Build: func(m *layers.Model) {
+		id := layers.Data(m, "id", layers.Dims(1), layers.DType(tensor.Int64))
+		rows := layers.Embedding(id, 4, 3, layers.Sparse(), layers.Distributed())
+		optimizer.Adagrad(0.1).Minimize(layers.Mean(layers.SquareErrorCost(layers.FC(rows, 1), layers.Data(m, "y", layers.Dims(1)))))
+	}})
 }
