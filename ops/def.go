@@ -66,6 +66,10 @@ type Def struct {
 	// one slot is divided, and extents of the batch may be open. The transpiler refuses such an op where the loss depends on it. Nil: never.
 	MixesRows func(s *Shapes, divided func(slot string) bool) bool
 
+	// RecordsAlong says of an op that MixesRows, along which axis of slots the records of a batch lie where it keeps them apart all the same: a recurrent network has steps
+	// along axis 0, and records along axis 1. What is in other inputs must be the same on all trainers.
+	RecordsAlong map[string]int
+
 	// FromDims says that the outputs follow from dims of a row and from attributes alone, as boxes laid over images do: they are the same for every batch, and on every
 	// trainer.
 	FromDims bool

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/edl-go/edl/executor/compilecheck"
+	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/lawcheck"
 	"github.com/edl-go/edl/layers"
 	"github.com/edl-go/edl/ops/gradcheck"
@@ -37,5 +38,16 @@ func TestClustersTrainThroughEachOp(t *testing.T) {
 			}
 			u.Set(u.Param, layers.Sub(u.Param, layers.Mul(grad, u.Rate)))
 		}).Minimize(loss)
+	}}, lawcheck.Program{Name: "rows that data counts", Build: func(m *layers.Model) {
+		x := layers.CreateParameter(m, []int64{5, 2}, tensor.Float32, layers.ParamAttr{})
+		ids, err := tensor.FromSlice([]int64{0, 0, 1, 3, 3})
+		if err != nil {
+			m.Report(fault.E(fault.Internal, fault.Cause(err)))
+			return
+		}
+		sums := layers.ReduceSum(layers.Square(layers.SegmentPool(x, layers.AssignValue(m, ids), "MEAN")))
+		above := layers.ReduceSum(layers.MaskedSelect(x, layers.GreaterThan(x, layers.FillLike(x, 0))))
+		cost := layers.Mean(layers.SquareErrorCost(layers.FC(layers.Data(m, "in", layers.Dims(3)), 1), layers.Data(m, "y", layers.Dims(1))))
+		optimizer.SGD(0.1).Minimize(layers.Sums([]layers.Variable{cost, sums, above}))
 	}})
 }
