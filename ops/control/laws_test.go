@@ -7,6 +7,7 @@ import (
 	"github.com/edl-go/edl/layers"
 	_ "github.com/edl-go/edl/ops/all"
 	"github.com/edl-go/edl/optimizer"
+	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -56,6 +57,28 @@ func TestClustersTrainThroughEachOp(t *testing.T) {
 			optimizer.SGD(0.1).Minimize(layers.Mean(rnn.Result()))
 		}},
 		lawcheck.Program{Name: "rows in two ways", Build: either},
+		lawcheck.Program{Name: "rows of a table step by step", Build: looksUpInSteps},
+		lawcheck.Program{Name: "rows of a table step by step, as Fluid writes the gradient", Build: looksUpInSteps, Change: func(p *program.Program) {
+			changed := 0
+			for _, b := range p.Blocks[1:] {
+				for _, op := range b.Ops {
+					if v, ok := b.Var(op.Out("W@GRAD")); ok {
+						op.SetAttr("is_sparse", true)
+						v.Kind = program.SelectedRows
+						changed++
+					}
+				}
+			}
+			data, err := p.Encode()
+			if err != nil || changed != 3 {
+				t.Fatal(changed, err)
+			}
+			read, err := program.Decode(data, program.Limits{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			*p = *read
+		}},
 		through("a branch", func(m *layers.Model, x, w layers.Variable) layers.Variable {
 			less := layers.LessThan(layers.ReduceSum(x), layers.ReduceSum(w))
 			y := layers.Cond(less, func() []layers.Variable { return []layers.Variable{layers.MatMul(x, w)} },
@@ -74,6 +97,36 @@ func TestClustersTrainThroughEachOp(t *testing.T) {
 			return layers.Add(layers.ReduceSum(joined), layers.Mul(count, layers.ReduceSum(w)))
 		}),
 	)
+}
+
+// looksUpInSteps looks rows of one table up in a loop over sequences, in steps of one length and in a branch, with sparse gradients as far as there are such.
+func looksUpInSteps(m *layers.Model) {
+	x, words := layers.Data(m, "x", layers.Dims(1)), layers.Data(m, "words", layers.Dims(1), layers.LoD(1), layers.DType(tensor.Int64))
+	ids := layers.Data(m, "ids", layers.Dims(4), layers.DType(tensor.Int64))
+	row := func(id layers.Variable) layers.Variable {
+		return layers.Embedding(id, 9, 3, layers.Sparse(), layers.Param(layers.ParamAttr{Name: "table"}))
+	}
+	dynamic := layers.NewDynamicRNN(m)
+	dynamic.Block(func() {
+		now, before := dynamic.StepInput(words), dynamic.Memory([]int64{3}, 0)
+		next := layers.FCs([]layers.Variable{row(now), before}, 3, layers.Act("tanh"))
+		dynamic.UpdateMemory(before, next)
+		dynamic.Output(next)
+	})
+	static := layers.NewStaticRNN(m)
+	steps := layers.Transpose(layers.Unsqueeze(ids, []int{2}), []int{1, 0, 2})
+	static.Block(func() {
+		now, before := static.StepInput(steps), static.Memory([]int64{3}, 0)
+		next := layers.FCs([]layers.Variable{row(now), before}, 3, layers.Act("tanh"))
+		static.UpdateMemory(before, next)
+		static.Output(next)
+	})
+	ie := layers.NewIfElse(layers.GreaterThan(x, layers.FillLike(x, 0)))
+	ie.True(func() { ie.Output(row(layers.Slice(ie.Input(ids), []int{1}, []int64{0}, []int64{1}))) })
+	ie.False(func() { ie.Output(layers.FC(ie.Input(x), 3)) })
+	last := layers.SequencePool(dynamic.Result(), "LAST")
+	whole := row(layers.Slice(ids, []int{1}, []int64{0}, []int64{1})) // with a sparse gradient beside those of blocks
+	optimizer.Adagrad(0.1).Minimize(layers.Sums([]layers.Variable{layers.Mean(last), layers.Mean(static.Result()), layers.Mean(ie.Result()), layers.Mean(whole)}))
 }
 
 // either computes with the rows of a batch in two ways.
