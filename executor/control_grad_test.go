@@ -55,6 +55,14 @@ var recurrences = []recurrence{
 		}
 		return layers.Sums(losses)
 	}},
+	{name: "rows that a loop looks up", feeds: map[string][]int64{"w": {4, 2}, "h": {1, 2}}, build: func(m *layers.Model, in map[string]layers.Variable) layers.Variable {
+		h := layers.Assign(in["h"])
+		repeat(m, 3, func(i layers.Variable) {
+			row := layers.OpInto(m, "lookup_table", layers.In{"W": {in["w"]}, "Ids": {layers.Reshape(i, []int64{1, 1})}}, layers.Attrs{"is_sparse": true}, layers.In{"Out": layers.NewVariables(m, "row", 1)}).All("Out")[0]
+			layers.AssignTo(h, layers.Tanh(layers.Mul(h, row)))
+		})
+		return layers.ReduceSum(h)
+	}},
 	{name: "arrays", feeds: map[string][]int64{"x": {3, 2}, "w": {2, 2}}, build: func(m *layers.Model, in map[string]layers.Variable) layers.Variable {
 		items, results, states := layers.CreateArray(m, layers.DType(tensor.Float64)), layers.CreateArray(m, layers.DType(tensor.Float64)), layers.CreateArray(m, layers.DType(tensor.Float64))
 		for i := range 3 {

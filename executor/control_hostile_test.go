@@ -3,12 +3,14 @@ package executor_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/layers"
 	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/gradcheck"
 	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
@@ -82,12 +84,14 @@ func TestHostileControlFlow(t *testing.T) {
 	for _, v := range p.Global().Vars() {
 		names[v.Kind] = v.Name
 	}
+	drawn := map[string]bool{}
 	for b, block := range p.Blocks {
 		for i, op := range block.Ops {
 			def, _ := ops.Lookup(op.Type)
 			if def.Class != ops.Control {
 				continue
 			}
+			drawn[op.Type] = true
 			where := fmt.Sprintf("block %d, op %d (%s)", b, i, op.Type)
 			if len(op.SubBlocks()) > 0 {
 				for _, index := range []int{-1, 0, b, len(p.Blocks), 1 << 30, (b + 1) % len(p.Blocks)} {
@@ -116,8 +120,30 @@ func TestHostileControlFlow(t *testing.T) {
 					for _, kind := range []program.VarKind{program.LoDTensor, program.LoDTensorArray, program.LoDRankTable, program.StepScopes} {
 						try(fmt.Sprint(where, ": ", slot, " is a ", kind), func(q *program.Program) { slots(q.Blocks[b].Ops[i])[slot] = []string{names[kind]} })
 					}
+					try(where+": an empty name in "+slot, func(q *program.Program) { slots(q.Blocks[b].Ops[i])[slot] = []string{program.Empty} })
 					try(where+": without "+slot, func(q *program.Program) { delete(slots(q.Blocks[b].Ops[i]), slot) })
 				}
+			}
+		}
+	}
+	for _, def := range ops.All() {
+		if def.Class == ops.Control && !drawn[def.Type] {
+			seed := gradcheck.SeedOf(def)
+			for _, kind := range []program.VarKind{program.LoDTensor, program.LoDTensorArray, program.LoDRankTable, program.StepScopes} {
+				try(fmt.Sprint(def.Type, " of ", kind), func(q *program.Program) {
+					for _, name := range slices.Concat(seed.Op.InputNames(), seed.Op.OutputNames()) {
+						if meta := seed.Metas[name]; kind == program.LoDTensor {
+							q.Global().EnsureVar(program.Var{Name: name, Kind: kind, DType: meta.DType, Dims: meta.Dims})
+						} else {
+							q.Global().EnsureVar(program.Var{Name: name, Kind: kind, DType: meta.DType})
+						}
+					}
+					op := seed.Op.Clone()
+					for _, out := range op.Outputs { // so that it runs
+						out[0] = fetch
+					}
+					q.Global().Append(op)
+				})
 			}
 		}
 	}

@@ -8,7 +8,7 @@ import (
 
 // RNN reads sequences x [batch, steps, width] with layers of a recurrent network of a mode: LSTM, GRU, RNN_TANH or RNN_RELU, as PyTorch and Paddle 2 define them. hidden is the
 // width of its states, which begin with zeros. With both, each layer reads forwards and backwards, and gives both states side by side. The result is [batch, steps,
-// hidden or 2*hidden]. Trainers of a cluster cannot divide its batch.
+// hidden or 2*hidden].
 //
 // Options: Param (of all weights), Bias, Name. Op: rnn.
 func RNN(x Variable, mode string, hidden int64, depth int, both bool, opts ...Option) Variable {
@@ -60,7 +60,7 @@ func RNN(x Variable, mode string, hidden int64, depth int, both bool, opts ...Op
 
 // LSTM reads sequences x [steps, batch, width] with layers of lstm, from the first states h and c [layers, batch, hidden]. With both, each layer reads forwards and backwards, gives both states
 // side by side, and has two first states. The results are h of each step of the last layer [steps, batch, hidden or 2*hidden], and the last states as h and c. The weights of all layers are one
-// parameter, in the order of cuDNN. Trainers of a cluster cannot divide its batch. (Fluid: lstm.)
+// parameter, in the order of cuDNN. (Fluid: lstm.)
 //
 // Options: Param, Name. Op: cudnn_lstm.
 func LSTM(x, h, c Variable, both bool, opts ...Option) (out, lastH, lastC Variable) {

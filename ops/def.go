@@ -14,7 +14,7 @@
 // Running a Kernel allocates nothing.
 //
 // Files in reading order: def.go (Def and the registry), shapes.go, known.go and lod.go (what Infer sees), check.go (slots and attributes), binding.go and
-// env.go (what Bind and kernels see), control.go (blocks and arrays), steps.go (blocks of recurrent networks), tape.go, ranktable.go, accepted.go (attributes of other writers), grad.go, merge.go, divide.go, stage.go (which ops are legal where), verify.go, describe.go,
+// env.go (what Bind and kernels see), control.go (blocks and arrays), steps.go (blocks of recurrent networks), tape.go, ranktable.go, accepted.go (attributes of other writers), grad.go, merge.go, divide.go, stage.go (which ops are legal where), verify.go, checks.go (what tests check of every op), describe.go,
 // table.go (the table in docs/ops.md), introduced.go and probe.go (columns of it).
 package ops
 
@@ -66,6 +66,10 @@ type Def struct {
 	// one slot is divided, and extents of the batch may be open. The transpiler refuses such an op where the loss depends on it. Nil: never.
 	MixesRows func(s *Shapes, divided func(slot string) bool) bool
 
+	// RecordsAlong says of an op that MixesRows, along which axis of slots the records of a batch lie where it keeps them apart all the same: a recurrent network has steps
+	// along axis 0, and records along axis 1. What is in other inputs must be the same on all trainers.
+	RecordsAlong map[string]int
+
 	// FromDims says that the outputs follow from dims of a row and from attributes alone, as boxes laid over images do: they are the same for every batch, and on every
 	// trainer.
 	FromDims bool
@@ -91,6 +95,9 @@ type Def struct {
 	// Effect says that a run does more than write its outputs: it writes to the log, or ends the step with an error. An executor runs such an op even if nobody
 	// reads what it writes, and keeps the order of those of a block.
 	Effect bool
+
+	// Exempt says of a check that tests make of every op why this one cannot have it. Tests refuse an exemption of an op that has the check.
+	Exempt map[Check]string
 
 	// HoldsInputs says that the op reads its inputs even after the kernel has returned, until the next barrier.
 	HoldsInputs bool
@@ -195,6 +202,11 @@ func Register(d Def) {
 	}
 	if d.Bind == nil && d.Class != Feed && d.Class != Read {
 		panic("ops: no kernel: " + d.Type)
+	}
+	for check, reason := range d.Exempt {
+		if !check.known() || reason == "" {
+			panic(fmt.Sprintf("ops: %s is exempt from the check %q for the reason %q", d.Type, check, reason))
+		}
 	}
 	seen := map[string]bool{}
 	for _, s := range slices.Concat(d.Inputs, d.Outputs) {

@@ -48,11 +48,11 @@ func divide(block *program.Block, forward []*program.Op, fed func(name string) b
 	return d
 }
 
-// hasBlocks reports whether ops run blocks, or handle arrays.
-func hasBlocks(forward []*program.Op) bool {
+// needsDivision reports whether ops run blocks, handle arrays, or read records that do not lie along axis 0.
+func needsDivision(forward []*program.Op) bool {
 	return slices.ContainsFunc(forward, func(op *program.Op) bool {
 		def, ok := Lookup(op.Type)
-		return ok && def.Class == Control
+		return ok && (def.Class == Control || def.RecordsAlong != nil)
 	})
 }
 
@@ -101,7 +101,7 @@ func (d *division) run(block *program.Block, op *program.Op) {
 		d.runBlock(block, op)
 	case def.Class == Control:
 		d.runControl(op, def)
-	case d.turns(op):
+	case d.turns(op, def):
 		d.turn(op, def)
 	default:
 		d.write(op, op.OutputNames(), d.computed(block, op, def), false)
@@ -109,15 +109,21 @@ func (d *division) run(block *program.Block, op *program.Op) {
 }
 
 // turns reports whether an op moves the records to another axis, or reads what has them there.
-func (d *division) turns(op *program.Op) bool {
+func (d *division) turns(op *program.Op, def *Def) bool {
 	if d.largest(op.InputNames()) != apart {
 		return false
 	}
-	return op.Type == "transpose" || op.Type == "transpose2" || slices.ContainsFunc(op.InputNames(), func(name string) bool { return d.axis[name] != 0 })
+	to, _ := op.Int("output_dim_idx")
+	return op.Type == "transpose" || op.Type == "transpose2" || def.RecordsAlong != nil || op.Type == "fill_constant_batch_size_like" && to != 0 ||
+		slices.ContainsFunc(op.InputNames(), func(name string) bool { return d.axis[name] != 0 })
 }
 
-// turn follows an op that transposes, or that computes each element by itself. Any other op mixes records that do not lie along axis 0.
+// turn follows an op that transposes, that slices, that takes or adds axes, that computes each element by itself, or whose definition says where its records lie. Any other op mixes records that do not lie along axis 0.
 func (d *division) turn(op *program.Op, def *Def) {
+	if def.RecordsAlong != nil {
+		d.turnSlots(op, def)
+		return
+	}
 	at, share := -1, apart
 	for _, name := range op.InputNames() {
 		switch {
@@ -128,25 +134,87 @@ func (d *division) turn(op *program.Op, def *Def) {
 			share = mixed
 		}
 	}
-	if op.Type == "transpose" || op.Type == "transpose2" {
+	kept := true
+	switch op.Type {
+	case "transpose", "transpose2":
 		order, _ := op.Ints("axis")
-		if at = slices.Index(order, int64(at)); at < 0 {
-			share = mixed
-		}
-	} else if op.Type == "fill_constant_batch_size_like" {
+		at = slices.Index(order, int64(at))
+		kept = at >= 0
+	case "fill_constant_batch_size_like":
 		from, _ := op.Int("input_dim_idx")
 		to, _ := op.Int("output_dim_idx")
-		if from != int64(at) {
-			share = mixed
-		}
+		kept = from == int64(at)
 		at = int(to)
-	} else if def.Class != Compute || !def.RowSliced {
+	case "slice", "strided_slice":
+		at, kept = sliced(op, at)
+	case "squeeze", "squeeze2", "unsqueeze", "unsqueeze2":
+		at, kept = squeezed(op, at)
+	default:
+		kept = def.Class == Compute && def.RowSliced
+	}
+	if !kept {
 		share = mixed
 	}
 	d.write(op, op.OutputNames(), share, false)
 	for _, name := range op.OutputNames() {
 		if share == apart && at > 0 {
 			d.axis[name] = at
+		}
+	}
+}
+
+// sliced returns the axis of the records of what a slice leaves, if it takes all of them.
+func sliced(op *program.Op, at int) (axis int, ok bool) {
+	axes, _ := op.Ints("axes")
+	gone, _ := op.Ints("decrease_axis")
+	axis = at
+	for _, a := range slices.Concat(axes, gone) {
+		if a < 0 || int(a) == at { // counted from the last axis, which may be the one of the records
+			return 0, false
+		}
+	}
+	for _, a := range gone {
+		if int(a) < at {
+			axis--
+		}
+	}
+	return axis, true
+}
+
+// squeezed returns the axis of the records when axes of extent 1 go or come.
+func squeezed(op *program.Op, at int) (axis int, ok bool) {
+	axes, _ := op.Ints("axes")
+	axis = at
+	for _, a := range axes {
+		switch comes := strings.HasPrefix(op.Type, "un"); {
+		case a < 0 || !comes && int(a) == at:
+			return 0, false
+		case comes && int(a) <= axis:
+			axis++
+		case !comes && int(a) < at:
+			axis--
+		}
+	}
+	return axis, len(axes) > 0 // without, dims say which axes go
+}
+
+// turnSlots follows an op whose definition says along which axes of its slots the records lie.
+func (d *division) turnSlots(op *program.Op, def *Def) {
+	share := apart
+	for slot, names := range op.Inputs {
+		axis, has := def.RecordsAlong[slot]
+		for _, name := range names {
+			if d.of[name] == apart && (!has || d.axis[name] != axis) {
+				share = mixed
+			}
+		}
+	}
+	d.write(op, op.OutputNames(), share, false)
+	for slot, axis := range def.RecordsAlong {
+		for _, name := range op.Outputs[slot] {
+			if share == apart && axis > 0 && name != program.Empty {
+				d.axis[name] = axis
+			}
 		}
 	}
 }

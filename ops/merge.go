@@ -54,7 +54,7 @@ type reductions struct {
 	shapes  map[*program.Op]*Shapes // of the forward ops, as far as they can be inferred
 	types   map[string]Meta         // of what they write
 	rowwise map[string]bool         // the variable has been found to have the rows of the batch
-	shares  *division               // of a forward pass with loops or branches; nil for any other
+	shares  *division               // of a forward pass with loops, branches or records that do not lie along axis 0; nil for any other
 	records *records
 }
 
@@ -87,7 +87,7 @@ func newReductions(block *program.Block, forward []*program.Op) *reductions {
 		}
 		r.infer(op)
 	}
-	if hasBlocks(forward) {
+	if needsDivision(forward) {
 		r.shares = divide(block, forward, func(name string) bool { return r.writers[name] == nil && r.isFed(name) }, r.typeOf, r.records)
 	}
 	return r
@@ -354,7 +354,7 @@ func (r *reductions) checkRows(name string) error {
 	return nil
 }
 
-// checkShare is checkRows in a forward pass with loops or branches.
+// checkShare is checkRows in a forward pass that has shares.
 func (r *reductions) checkShare(name string) error {
 	if r.shares.some[name] {
 		return r.unclear(name, "a loss that depends on rows of some records only")

@@ -142,6 +142,11 @@ func (b *backward) gradientOf(op *program.Op) ([]*program.Op, error) {
 		}
 		grads = fillMissing(grads, whole)
 	}
+	if b.outer != nil { // runs of a block add up their parts of a gradient
+		for _, grad := range grads {
+			grad.MakeDense()
+		}
+	}
 	return trim(grads), nil
 }
 

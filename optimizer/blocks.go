@@ -66,8 +66,8 @@ func (b *backward) throughBlock(op *program.Op) (*ops.BlockGrad, error) {
 	}
 	for _, name := range inner.Parts {
 		if v, ok := sub.into.Var(program.GradName(name)); ok && v.Kind != program.LoDTensor {
-			return nil, fault.E(fault.Unsupported, fault.Var(name), fault.Got("a sparse gradient in a loop or a branch"), fault.Want("a dense one"),
-				fault.Hint("drop layers.Sparse, or look the rows up before the loop"))
+			return nil, fault.E(fault.Unsupported, fault.Var(name), fault.Got("the gradient of a table that grows, in a loop or a branch"), fault.Want("a table of fixed rows"),
+				fault.Hint("look the rows up before the loop"))
 		}
 	}
 	return inner, nil

@@ -77,6 +77,7 @@ func Decode(data []byte, limits Limits) (*Program, error) {
 			widen(p)
 		}
 		feedReaders(p)
+		makeDense(p)
 	}
 	return p, nil
 }

@@ -2,7 +2,6 @@ package transpiler_test
 
 import (
 	"math/rand/v2"
-	"strings"
 	"testing"
 
 	"github.com/edl-go/edl/executor"
@@ -17,30 +16,12 @@ import (
 // steps is how many rounds the law is tested for: enough for accumulators to matter.
 const steps = 3
 
-// batch draws values for the fed variables of p: 0 or 1 for integers and for what is called a label.
+// batch draws values for the fed variables of p.
 func batch(t testing.TB, p *program.Program, random *rand.Rand) executor.Feed {
-	feed := executor.Feed{}
-	for _, v := range p.Global().Vars() {
-		if !v.NeedCheckFeed {
-			continue
-		}
-		dims := append([]int64{batchRows}, v.Dims[1:]...)
-		value, err := tensor.New(v.DType, dims...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := range value.Len() {
-			if strings.HasPrefix(v.Name, "key") { // of a table that grows
-				value.Int64s()[i] = []int64{-1, 1, random.Int64N(50) << 40, -random.Int64N(9)}[random.IntN(4)]
-			} else if strings.HasPrefix(v.Name, "label") && v.DType == tensor.Float32 {
-				value.Float32s()[i] = float32(random.Int64N(2))
-			} else if v.DType == tensor.Int64 {
-				value.Int64s()[i] = random.Int64N(2)
-			} else {
-				value.Float32s()[i] = float32(random.NormFloat64())
-			}
-		}
-		feed[v.Name] = value
+	t.Helper()
+	feed, err := lawcheck.Draw(p, batchRows, random)
+	if err != nil {
+		t.Fatal(err)
 	}
 	return feed
 }

@@ -3,7 +3,7 @@
 // Check runs a program on a cluster in one process: trainers and servers are executors on goroutines, and the wire is a lock. Law makes programs of the cases of package gradcheck, one or two for each op,
 // so that no op lacks one.
 //
-// Files: lawcheck.go (Check), ops.go (Law), model.go (the program of a case), cluster.go and wire.go (the cluster).
+// Files: lawcheck.go (Check), ops.go (Law), model.go (the program of a case), programs.go (other programs), cluster.go and wire.go (the cluster).
 package lawcheck
 
 import (

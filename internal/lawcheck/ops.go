@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"testing"
 
 	"github.com/edl-go/edl/executor"
@@ -16,8 +14,9 @@ import (
 )
 
 // Law trains a model through the op of each case on clusters of one and of three trainers, and compares with the reference executor. Where an op keeps rows apart, trainers divide what it gets; where it mixes
-// them, each trainer computes it from parameters. Law fails if an op of the family (ops.Def.Family) that computes, or its gradient, was in none of these models, unless exempt has the reason why it cannot be.
-func Law(t *testing.T, family string, cases []gradcheck.Case, exempt map[string]string) {
+// them, each trainer computes it from parameters. Programs are trained in the same way. Law fails if an op of the family (ops.Def.Family) was in none of these models and role programs, and its definition does not
+// say why (ops.Def.Exempt). Of a family without cases, which gradcheck.Laws would check, it draws hostile ops, too.
+func Law(t *testing.T, family string, cases []gradcheck.Case, programs ...Program) {
 	t.Helper()
 	trained, failed := map[string]bool{}, map[string]error{}
 	for _, c := range cases {
@@ -35,20 +34,37 @@ func Law(t *testing.T, family string, cases []gradcheck.Case, exempt map[string]
 			}
 		})
 	}
+	var seeds []gradcheck.Seed
+	for _, p := range programs {
+		t.Run(p.Name, func(t *testing.T) {
+			all, err := p.check(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range all {
+				trained[s.Op.Type] = true
+				if def, ok := ops.Lookup(s.Op.Type); ok && def.Family() == family && def.Class != ops.Control {
+					seeds = append(seeds, s)
+				}
+			}
+		})
+	}
 	for _, def := range ops.All() {
-		computes := def.Family() == family && (def.Class == ops.Compute || def.Class == ops.Backward || def.Class == ops.Random)
-		_, listed := exempt[def.Type]
-		switch {
-		case computes && !trained[def.Type] && !listed:
-			t.Errorf("no case trains %s on a cluster, and no reason says why: %v", def.Type, failed[def.Type])
-		case listed && trained[def.Type]:
-			t.Errorf("%s has a reason to be trained on no cluster, and is", def.Type)
+		if def.Family() != family {
+			continue
+		}
+		gradcheck.Covered(t, def, ops.CheckLaw, trained[def.Type])
+		if err := failed[def.Type]; err != nil && !trained[def.Type] && def.Exempt[ops.CheckLaw] == "" {
+			t.Errorf("%s: %v", def.Type, err)
+		}
+		if def.Class != ops.Control { // whose gradients and hostile forms tests of package executor check, in whole programs
+			if seeds = append(seeds, gradcheck.SeedOf(def)); len(cases) == 0 { // gradcheck.Laws checks gradients of cases
+				gradcheck.Covered(t, def, ops.CheckGradient, def.Gradient == nil)
+			}
 		}
 	}
-	for _, opType := range slices.Sorted(maps.Keys(exempt)) {
-		if _, ok := ops.Lookup(opType); !ok || exempt[opType] == "" {
-			t.Errorf("%s is no op, or has no reason", opType)
-		}
+	if len(cases) == 0 && len(seeds) > 0 {
+		t.Run("hostile", func(t *testing.T) { gradcheck.Hostile(t, seeds) })
 	}
 }
 

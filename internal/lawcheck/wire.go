@@ -131,6 +131,16 @@ func (w *wire) fetchKeys(m ops.RowsMessage, table *tensor.Tensor) error {
 	return fmt.Errorf("pserver %d has no keys of %s", m.Server, m.Name)
 }
 
+// MergeDevices implements ops.DeviceMerger for trainers of one device.
+func (w *wire) MergeDevices(_ context.Context, _ *ops.Step, all []ops.DeviceMessage) error {
+	for _, m := range all {
+		if err := m.Into.CopyFrom(m.Value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (w *wire) FetchBarrier(context.Context) error { return nil }
 
 // files keeps what save ops write; it implements ops.Storage.

@@ -39,7 +39,7 @@ func init() {
 		Outputs: []ops.Slot{{Name: "Out", Doc: "a sparse gradient of float32, with room for all rows of its table", Rows: true}},
 		Infer:   inferGetRows,
 		Cost:    opkit.PerElement(1),
-		Bind:    bindGetRows,
+		Bind:    opkit.BindWanted(bindGetRows, "Out"),
 	})
 	ops.Register(ops.Def{
 		Type:  "gather_rows",
@@ -50,7 +50,7 @@ func init() {
 		Outputs: []ops.Slot{{Name: "Out", Doc: "these rows of X, like Rows"}},
 		Infer:   inferGatherRows,
 		Cost:    opkit.PerElement(1),
-		Bind:    bindGatherRows,
+		Bind:    opkit.BindWanted(bindGatherRows, "Out"),
 	})
 	ops.Register(ops.Def{
 		Type:  "scatter_rows",
@@ -63,7 +63,7 @@ func init() {
 		InPlace: map[string]string{"Out": "X"},
 		Infer:   inferScatterRows,
 		Cost:    opkit.PerElement(1),
-		Bind:    bindScatterRows,
+		Bind:    opkit.BindWanted(bindScatterRows, "Out"),
 	})
 }
 

@@ -17,6 +17,9 @@ import (
 // levels: level 0 divides the prefixes of the step among the sources, and level 1 the selected words among the prefixes that they go on from. A source whose
 // prefixes have all ended has no more rows.
 
+// onlyInfers is why no model trains through an op.
+var onlyInfers = map[ops.Check]string{ops.CheckLaw: "no gradient flows through it, and it makes no rows of the batch of what it gets: only programs that infer have it"}
+
 // mostBeam bounds beam_size.
 const mostBeam = 1 << 16
 
@@ -70,6 +73,7 @@ func init() {
 		},
 		Bind:      bindBeam,
 		MixesRows: opkit.Mixes,
+		Exempt:    onlyInfers,
 	})
 	ops.Register(ops.Def{
 		Type:  "beam_search_decode",
@@ -103,6 +107,7 @@ func init() {
 		},
 		Bind:      bindDecode,
 		MixesRows: opkit.Mixes,
+		Exempt:    onlyInfers,
 	})
 }
 

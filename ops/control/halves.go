@@ -73,6 +73,7 @@ func init() {
 	}
 	ops.Register(merge)
 	merge.Type, merge.Gradient = "merge_lod_tensor_infer", nil
+	merge.Exempt = onlyInfers
 	ops.Register(merge)
 }
 

@@ -19,7 +19,7 @@ const mostCounted = 1 << 20
 
 func init() {
 	ops.Register(ops.Def{
-		Type: "detection_map", Class: ops.Control,
+		Type: "detection_map", Class: ops.Control, Exempt: ops.RowsOfData,
 		Doc: "The mean average precision of detections. Of an image, the detections of a class are taken from the best on: one is right if the object of its class that it overlaps most " +
 			"does so by more than overlap_threshold and no better one has taken it. Over all detections of a class by score, precision is the share of right ones so far, and recall what share of " +
 			"the objects is found. Their average precision is the sum of precision times the step in recall (integral), or the mean over 0, 0.1, ... 1 of the best precision " +

@@ -5,11 +5,14 @@ import (
 	"math"
 	"testing"
 
+	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/executor/compilecheck"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/lawcheck"
+	"github.com/edl-go/edl/layers"
 	_ "github.com/edl-go/edl/ops/detection"
 	. "github.com/edl-go/edl/ops/gradcheck"
+	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
@@ -198,4 +201,39 @@ func TestDetectionsThatDoNotFit(t *testing.T) {
 	}
 }
 
-func TestClustersTrainThroughEachOp(t *testing.T) { lawcheck.Law(t, "detection", allCases(), nil) }
+func TestClustersTrainThroughEachOp(t *testing.T) {
+	lawcheck.Law(t, "detection", allCases(), lawcheck.Program{Name: "single-shot detection", Build: func(m *layers.Model) {
+		constant := func(values ...float32) layers.Variable {
+			value, err := tensor.FromSlice(values, 3, 4)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return layers.AssignValue(m, value)
+		}
+		x := layers.Data(m, "x", layers.Dims(5))
+		codes, scores := layers.Reshape(layers.FC(x, 12), []int64{-1, 3, 4}), layers.Reshape(layers.FC(x, 6), []int64{-1, 3, 2})
+		boxes, labels := layers.Data(m, "boxes", layers.Dims(4), layers.LoD(1)), layers.Data(m, "labels", layers.Dims(1), layers.DType(tensor.Int32), layers.LoD(1))
+		priors, variances := constant(0, 0, 0.5, 0.5, 0.5, 0.5, 1, 1, 0.5, 0, 1, 0.5), constant(1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1)
+		ssd := layers.DefaultSSD
+		ssd.Sum = true
+		optimizer.SGD(0.1).Minimize(layers.ReduceSum(layers.SSDLoss(codes, scores, boxes, labels, priors, variances, ssd)))
+	}, Feed: func(round int64) executor.Feed {
+		var x, boxes []float32
+		var labels []int32
+		offsets := []int64{0}
+		for i := range int64(7) { // an image has one or two objects
+			for k := range int64(5) {
+				x = append(x, float32((i*3+k*k+round)%5)-2)
+			}
+			for k := range 1 + i%2 {
+				corner := float32((i+k+round)%3) / 4
+				boxes, labels = append(boxes, corner, corner, corner+0.5, corner+0.5), append(labels, 1)
+			}
+			offsets = append(offsets, int64(len(labels)))
+		}
+		feed := executor.Feed{"x": must(tensor.FromSlice(x, 7, 5)), "boxes": must(tensor.FromSlice(boxes, offsets[7], 4)), "labels": must(tensor.FromSlice(labels, offsets[7], 1))}
+		feed["boxes"].SetLoD([][]int64{offsets})
+		feed["labels"].SetLoD([][]int64{offsets})
+		return feed
+	}})
+}

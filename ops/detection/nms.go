@@ -28,7 +28,7 @@ func registerNMS(name, note string, counts, more []ops.Slot) {
 		empty = ""
 	}
 	ops.Register(ops.Def{
-		Type: name, Class: ops.Control,
+		Type: name, Class: ops.Control, Exempt: ops.RowsOfData,
 		Doc: "Keeps the best of boxes that overlap (non-maximum suppression), for each class of each image: takes the nms_top_k boxes whose scores are largest and above " +
 			"score_threshold, in descending order, and drops a box whose overlap with one that is kept is above nms_threshold. Of what all classes keep, the keep_top_k with the " +
 			"largest scores stay." + note,

@@ -12,7 +12,7 @@ import (
 
 func init() {
 	ops.Register(ops.Def{
-		Type: "nms", Class: ops.Control,
+		Type: "nms", Class: ops.Control, Exempt: ops.RowsOfData,
 		Doc: "Keeps the first of boxes that overlap: a box is dropped if its overlap with one before it that is kept is above iou_threshold. Boxes are in descending order of " +
 			"their scores. How many stay is known only when the op has run.",
 		Inputs:  []ops.Slot{{Name: "Boxes", Doc: "float [rows, 4], not in pixels"}},

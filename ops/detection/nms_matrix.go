@@ -13,7 +13,7 @@ import (
 
 func init() {
 	ops.Register(ops.Def{
-		Type: "matrix_nms", Class: ops.Control,
+		Type: "matrix_nms", Class: ops.Control, Exempt: ops.RowsOfData,
 		Doc: "Lowers the scores of boxes that overlap better ones (Wang et al. 2020, SOLOv2): of the nms_top_k boxes of a class with the largest scores above score_threshold, box i keeps its " +
 			"score times the least of (1 - o_ij)/(1 - m_j) over the better boxes j, with o_ij their overlap and m_j the largest of box j with a better one; with use_gaussian of " +
 			"exp((m_j**2 - o_ij**2)*gaussian_sigma). Boxes whose score is then above post_threshold stay, the keep_top_k with the largest scores of an image.",
@@ -43,7 +43,7 @@ func init() {
 		MixesRows: bothDivided("BBoxes", "Scores"),
 	})
 	ops.Register(ops.Def{
-		Type: "locality_aware_nms", Class: ops.Control,
+		Type: "locality_aware_nms", Class: ops.Control, Exempt: ops.RowsOfData,
 		Doc: "Merges neighbours that overlap, and keeps the best of the rest (Zhou et al. 2017, EAST): goes over the boxes of an image in their order, and merges a box whose overlap with the one " +
 			"before is above nms_threshold into it, with the scores as weights and their sum as its score. The rest is as multiclass_nms.",
 		Inputs:  []ops.Slot{{Name: "BBoxes", Doc: "float [N, M, 4], boxes"}, {Name: "Scores", Doc: "[N, classes, M]"}},

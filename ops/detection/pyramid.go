@@ -20,7 +20,7 @@ const mostLevels = 64
 
 func init() {
 	ops.Register(ops.Def{
-		Type: "distribute_fpn_proposals", Class: ops.Control,
+		Type: "distribute_fpn_proposals", Class: ops.Control, Exempt: ops.RowsOfData,
 		Doc: "Gives each region the level of a pyramid of feature maps that suits its size: floor(log2(sqrt(area)/refer_scale + 1e-6) + refer_level), from min_level to max_level.",
 		Inputs: []ops.Slot{{Name: "FpnRois", Doc: "float boxes [rows, 4], those of an image a sequence, unless RoisNum is there"},
 			{Name: "RoisNum", Doc: "int32 [N]: how many boxes each image has", Dispensable: true}},
@@ -35,7 +35,7 @@ func init() {
 		MixesRows: opkit.Mixes,
 	})
 	ops.Register(ops.Def{
-		Type: "collect_fpn_proposals", Class: ops.Control,
+		Type: "collect_fpn_proposals", Class: ops.Control, Exempt: ops.RowsOfData,
 		Doc: "Takes the post_nms_topN regions with the largest scores of all levels of a pyramid and all images together; of equal scores those of lower levels. Those of an image stand in the order of their scores.",
 		Inputs: []ops.Slot{{Name: "MultiLevelRois", Doc: "float boxes [rows, 4] of each level, those of an image a sequence", Duplicable: true},
 			{Name: "MultiLevelScores", Doc: "[rows, 1] of each level, with the LoD of its boxes", Duplicable: true},

@@ -12,7 +12,7 @@ import (
 
 func init() {
 	ops.Register(ops.Def{
-		Type: "retinanet_detection_output", Class: ops.Control,
+		Type: "retinanet_detection_output", Class: ops.Control, Exempt: ops.RowsOfData,
 		Doc: "Finds objects in the output of a pyramid of feature maps (Lin et al. 2017, RetinaNet): takes the nms_top_k scores of each level that are largest and above score_threshold, above 0 in the last " +
 			"level; reads their boxes relative to the anchors, in pixels of the original image, limited to it; drops those that overlap a better one of their class by more than nms_threshold; and keeps " +
 			"the keep_top_k with the largest scores. Classes count from 1.",

@@ -30,6 +30,9 @@ func init() {
 	load("load_combine", "Reads all Out from one file, in the order in which they were saved, which in Fluid is that of their names.", true)
 }
 
+// noRole is why clusters have only save, one for each variable.
+var noRole = map[ops.Check]string{ops.CheckLaw: "no stage of a cluster has it: roles get values from the state that a job begins with, and save each variable to a file of its own"}
+
 var path = ops.Attr{Name: pathAttr, Kind: "", Doc: "name of the file below the directory of the run", Check: func(op *program.Op) error {
 	if name, _ := op.Str(pathAttr); name == "" {
 		return errors.New("the name of a file")
@@ -38,6 +41,10 @@ var path = ops.Attr{Name: pathAttr, Kind: "", Doc: "name of the file below the d
 }}
 
 func save(opType, doc string, many bool) {
+	exempt := noRole
+	if !many {
+		exempt = nil
+	}
 	attrs := []ops.Attr{
 		path,
 		{Name: overwriteAttr, Default: true, Doc: "replace a file that exists; if false, such a file is an error"},
@@ -74,6 +81,7 @@ func save(opType, doc string, many bool) {
 			}
 			return func(context.Context) error { return storage.Save(name, values, overwrite) }, nil
 		},
+		Exempt: exempt,
 	})
 }
 
@@ -100,6 +108,7 @@ func load(opType, doc string, many bool) {
 			}
 			return func(context.Context) error { return storage.Load(name, into) }, nil
 		},
+		Exempt: noRole,
 	})
 }
 

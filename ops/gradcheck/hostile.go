@@ -15,17 +15,52 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// attempts is the number of mutated ops that hostile tries.
+// attempts is the number of mutated ops that Hostile tries.
 const attempts = 30000
 
-// hostile mutates the ops of the cases and their gradients. Inference must return, with the same error each time. If it accepts a small op, the op must bind and run; a kernel may
+// A Seed is an op that is legal with variables like these. Metas has what the op reads, and what it writes where inference leaves that to the declaration.
+type Seed struct {
+	Op    *program.Op
+	Metas map[string]ops.Meta
+}
+
+// Hostile mutates seeds. Inference must return, with the same error each time. If it accepts a small op, the op must bind and run; a kernel may
 // return an error for its data. Every run makes the same mutations.
-func hostile(t *testing.T, cases []Case) {
-	type seed struct {
-		op    *program.Op
-		metas map[string]ops.Meta
+func Hostile(t *testing.T, seeds []Seed) {
+	t.Helper()
+	m := mutator{rand.New(rand.NewPCG(2018, 2))}
+	for i := range attempts {
+		s := seeds[i%len(seeds)]
+		op, metas := s.Op.Clone(), maps.Clone(s.Metas)
+		for range 1 + m.IntN(3) {
+			m.mutate(op, metas)
+		}
+		if err := survives(op, metas, m); err != nil {
+			t.Fatalf("%v of %v\nattributes %v\n%v", op.Type, op.Inputs, op.Attrs, err)
+		}
 	}
-	var seeds []seed
+}
+
+// SeedOf makes a seed of the definition of an op alone: a variable in each slot, and attributes that must be set.
+func SeedOf(def *ops.Def) Seed {
+	s := Seed{Op: &program.Op{Type: def.Type, Inputs: map[string][]string{}, Outputs: map[string][]string{}, Attrs: map[string]program.Attr{}}, Metas: map[string]ops.Meta{}}
+	meta := ops.Meta{Kind: program.LoDTensor, DType: tensor.Float32, Dims: []int64{4, 3}}
+	for _, slot := range def.Inputs {
+		s.Op.Inputs[slot.Name], s.Metas[slot.Name] = []string{slot.Name}, meta
+	}
+	for _, slot := range def.Outputs {
+		s.Op.Outputs[slot.Name], s.Metas[slot.Name] = []string{slot.Name}, meta
+	}
+	for _, a := range def.Attrs {
+		if a.Kind != nil {
+			s.Op.Attrs[a.Name] = a.Kind
+		}
+	}
+	return s
+}
+
+// seedsOf returns the ops of cases and of their gradients.
+func seedsOf(t *testing.T, cases []Case) (seeds []Seed) {
 	for _, c := range cases {
 		trace, err := run(c, tensor.Float64)
 		if err != nil {
@@ -36,20 +71,10 @@ func hostile(t *testing.T, cases []Case) {
 			for _, name := range op.InputNames() {
 				metas[name] = ops.MetaOfValue(trace.Vars[name])
 			}
-			seeds = append(seeds, seed{op, metas})
+			seeds = append(seeds, Seed{op, metas})
 		}
 	}
-	m := mutator{rand.New(rand.NewPCG(2018, 2))}
-	for i := range attempts {
-		s := seeds[i%len(seeds)]
-		op, metas := s.op.Clone(), maps.Clone(s.metas)
-		for range 1 + m.IntN(3) {
-			m.mutate(op, metas)
-		}
-		if err := survives(op, metas, m); err != nil {
-			t.Fatalf("%v of %v\nattributes %v\n%v", op.Type, op.Inputs, op.Attrs, err)
-		}
-	}
+	return seeds
 }
 
 // survives infers, binds and runs op and turns a panic into an error.
@@ -78,7 +103,13 @@ func survives(op *program.Op, metas map[string]ops.Meta, m mutator) (err error) 
 		}
 		vars[name] = m.values(meta)
 	}
+	for _, name := range op.OutputNames() {
+		if meta, declared := metas[name]; declared && vars[name] == nil && meta.Kind == program.LoDTensor && small(meta) {
+			vars[name] = m.values(meta)
+		}
+	}
 	interpreter := NewInterpreter(vars, ops.Step{})
+	interpreter.Env = offering(interpreter.Env)
 	if shapes, refused = interpreter.Infer(op); refused != nil { // which knows offsets and values, too
 		return nil
 	}
@@ -87,13 +118,18 @@ func survives(op *program.Op, metas map[string]ops.Meta, m mutator) (err error) 
 			return nil
 		}
 	}
-	_ = interpreter.Run(context.Background(), op)
+	if def, _ := ops.Lookup(op.Type); def.Bind != nil { // executors run the others
+		_ = interpreter.Run(context.Background(), op)
+	}
 	return nil
 }
 
 func small(m ops.Meta) bool {
 	n, ok := tensor.Count(m.Dims)
 	if m.Kind == program.SelectedRows {
+		if len(m.Dims) == 0 {
+			return false // no table
+		}
 		stored, fits := tensor.Count(m.Stored())
 		n, ok = max(n, stored), ok && fits && m.Rows <= 512 && (m.Rows == 0 || n > 0)
 	}

@@ -20,6 +20,7 @@ func Laws(t *testing.T, family string, cases []Case) {
 	t.Helper()
 	covered, differentiated := checkAll(t, cases)
 	report(t, "division", undivided(cases))
+	seeds := seedsOf(t, cases)
 	for _, def := range ops.All() {
 		if def.Family() != family {
 			continue
@@ -27,11 +28,12 @@ func Laws(t *testing.T, family string, cases []Case) {
 		if (def.Class == ops.Compute || def.Class == ops.Backward || def.Class == ops.Random) && !covered[def.Type] {
 			t.Errorf("no case covers op %s", def.Type)
 		}
-		if def.Gradient != nil && !differentiated[def.Type] && def.Class != ops.Control { // those need an executor, whose tests check them
-			t.Errorf("no case checks the gradient of op %s", def.Type)
+		if def.Class != ops.Control { // whose gradients tests of package executor check, in whole programs
+			Covered(t, def, ops.CheckGradient, def.Gradient == nil || differentiated[def.Type])
 		}
+		seeds = append(seeds, SeedOf(def))
 	}
-	t.Run("hostile", func(t *testing.T) { hostile(t, cases) })
+	t.Run("hostile", func(t *testing.T) { Hostile(t, seeds) })
 }
 
 // LawsOf is Laws for a module that adds ops to those of EDL. It fails if a gradient of an op of the cases is unchecked, and asks for no cases of
@@ -44,7 +46,18 @@ func LawsOf(t *testing.T, cases ...Case) {
 			t.Errorf("no case checks the gradient of op %s", c.Type)
 		}
 	}
-	t.Run("hostile", func(t *testing.T) { hostile(t, cases) })
+	t.Run("hostile", func(t *testing.T) { Hostile(t, seedsOf(t, cases)) })
+}
+
+// Covered fails if an op lacks a check without a reason in its definition, or has both.
+func Covered(t *testing.T, def *ops.Def, check ops.Check, has bool) {
+	t.Helper()
+	switch reason := def.Exempt[check]; {
+	case !has && reason == "":
+		t.Errorf("no test makes the check %q of op %s, and its definition does not say why", check, def.Type)
+	case has && reason != "" && (check != ops.CheckGradient || def.Gradient != nil):
+		t.Errorf("op %s has the check %q, and its definition says why it has not: %s", def.Type, check, reason)
+	}
 }
 
 // checkAll runs the laws of single cases. It returns the types of the ops that ran, and of those whose gradient ran.

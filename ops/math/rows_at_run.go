@@ -15,7 +15,7 @@ import (
 
 func init() {
 	ops.Register(ops.Def{
-		Type: "where_index", Class: ops.Control,
+		Type: "where_index", Class: ops.Control, Exempt: ops.RowsOfData,
 		Doc:       "Finds the elements that are not 0: Out has a row of indices for each, in the order of the elements. How many there are is known only when the op has run.",
 		Inputs:    in("Condition", "bool or numbers, rank 1 or more"),
 		Outputs:   out("Out", "int64 [elements, rank of Condition]"),
@@ -75,7 +75,7 @@ func init() {
 		Bind: byElement("Y"+grad, bindMaskedSelectGrad[float32], bindMaskedSelectGrad[float64], nil, nil, nil),
 	})
 	unique := ops.Def{
-		Type: "unique", Class: ops.Control,
+		Type: "unique", Class: ops.Control, Exempt: ops.RowsOfData,
 		Doc: "Keeps the first of equal elements of X: Out has them in the order in which they first occur, and Index says of each element of X where its value stands in Out. How many " +
 			"there are is known only when the op has run. NaN equals nothing.",
 		Inputs: in("X", "numbers, rank 1"),

@@ -83,7 +83,7 @@ func init() {
 		Bind: opkit.BindNumbers("Out", bindFilled[float32], bindFilled[float64], bindFilled[int32], bindFilled[int64]),
 	})
 	ops.Register(ops.Def{
-		Type: "bincount", Class: ops.Control,
+		Type: "bincount", Class: ops.Control, Exempt: ops.RowsOfData,
 		Doc: "Counts how often each number occurs: Out[v] is the number of elements of X that are v, or the sum of their Weights. It has minlength elements, or one more than the largest " +
 			"number says, which is known only when the op has run. No gradient flows through it.",
 		Inputs:  []ops.Slot{{Name: "X", Doc: "int32 or int64 from 0, rank 1"}, {Name: "Weights", Doc: "numbers, of the shape of X", Dispensable: true}},
@@ -125,7 +125,7 @@ func init() {
 		},
 	})
 	ops.Register(ops.Def{
-		Type: "unique_consecutive", Class: ops.Control,
+		Type: "unique_consecutive", Class: ops.Control, Exempt: ops.RowsOfData,
 		Doc: "Keeps the first of neighbours that are equal: Out has them in their order, Index says of each element of X where its value stands in Out, and Counts how many neighbours each has been. How many " +
 			"there are is known only when the op has run. NaN equals nothing.",
 		Inputs:  in("X", "numbers; its elements count as one row"),

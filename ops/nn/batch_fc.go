@@ -18,9 +18,9 @@ func init() {
 			{Name: "Bias", Doc: "[slots, N]"}},
 		Outputs:   []ops.Slot{{Name: "Out", Doc: "[slots, rows, N]"}},
 		Infer:     inferBatchFC,
-		MixesRows: opkit.Mixes, // the rows of the batch lie along axis 1
-		Cost:      batchFCCost(2),
-		Bind:      opkit.BindFloats("Input", bindBatchFC[float32], bindBatchFC[float64]),
+		MixesRows: opkit.Mixes, RecordsAlong: map[string]int{"Input": 1, "Out": 1},
+		Cost: batchFCCost(2),
+		Bind: opkit.BindFloats("Input", bindBatchFC[float32], bindBatchFC[float64]),
 	}, opkit.Gradient{
 		Doc:    "dInput[s] = dOut[s]*transpose(W[s]), dW[s] = transpose(Input[s])*dOut[s], dBias[s] is the sum of the rows of dOut[s].",
 		Inputs: []string{"Input", "W", "Bias"},

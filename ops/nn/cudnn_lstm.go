@@ -33,9 +33,10 @@ func init() {
 			s.Set("StateOut", s.In("Input").DType, 1)
 			return cudnnForm.infer(s)
 		},
-		MixesRows: opkit.Mixes, // the batch is the second axis
-		Cost:      cudnnForm.cost,
-		Bind:      opkit.BindFloats("Input", bindCudnnLSTM[float32], bindCudnnLSTM[float64]),
+		MixesRows:    opkit.Mixes,
+		RecordsAlong: map[string]int{"Input": 1, "InitH": 1, "InitC": 1, "SequenceLength": 0, "Out": 1, "LastH": 1, "LastC": 1},
+		Cost:         cudnnForm.cost,
+		Bind:         opkit.BindFloats("Input", bindCudnnLSTM[float32], bindCudnnLSTM[float64]),
 	}, opkit.Gradient{
 		Doc:    "backpropagation through the steps of each layer, the last one first.",
 		Inputs: []string{"Input", "InitH", "InitC", "W", "WeightList", "SequenceLength"}, Outputs: []string{"Out", "Reserve"}, From: []string{"Out", "LastH", "LastC"},

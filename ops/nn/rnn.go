@@ -50,9 +50,10 @@ func init() {
 			s.Set("DropoutState", s.In("Input").DType, 1)
 			return rnnForm.infer(s)
 		},
-		MixesRows: opkit.Mixes, // the batch is the second axis
-		Cost:      rnnForm.cost,
-		Bind:      opkit.BindFloats("Input", bindRNN[float32](rnnForm), bindRNN[float64](rnnForm)),
+		MixesRows:    opkit.Mixes,
+		RecordsAlong: map[string]int{"Input": 1, "PreState": 1, "SequenceLength": 0, "Out": 1, "State": 1},
+		Cost:         rnnForm.cost,
+		Bind:         opkit.BindFloats("Input", bindRNN[float32](rnnForm), bindRNN[float64](rnnForm)),
 	}, opkit.Gradient{
 		Doc:    "backpropagation through the steps of each layer, the last one first.",
 		Inputs: []string{"Input", "PreState", "WeightList", "SequenceLength"}, Outputs: []string{"Out", "Reserve"}, From: []string{"Out", "State"},
@@ -350,13 +351,19 @@ func (r *reading[T]) mask(layer int) []T { return r.part(r.layers - 1 + layer) }
 
 func (r *reading[T]) left(layer int) []T { return r.part(2*(r.layers-1) + layer) }
 
-// drop returns the loop that drops numbers of what a layer gives. The gradient, which may compute them again, drops the same.
+// drop returns the loop that drops numbers of what a layer gives. The gradient, which may compute them again, drops the same. What a record loses depends on its place in the batch of all
+// trainers, the layer and the step.
 func (r *reading[T]) drop(layer int) ops.Loop {
 	seed, name, step := r.b.Int("seed"), kernel.StreamOf("dropout", r.b.Op().In("Input"), r.b.Op().In(cmp.Or(r.packed, "WeightList"))), r.b.Env.Step
-	return ops.Loop{N: r.between(), Apart: true, Run: func(_, from, to int) error {
-		mask := r.mask(layer)[from:to]
-		kernel.DropoutMask(mask, r.drops, seed, opkit.StreamAt(name, step), uint64(layer*r.between()+from))
-		kernel.DropoutUpscale(r.left(layer)[from:to], r.given(layer)[from:to], mask, r.drops)
+	width := r.directions * r.hidden
+	return ops.Loop{N: r.steps * r.batch, Apart: true, Run: func(_, from, to int) error {
+		mask, stream := r.mask(layer), opkit.StreamAt(name, step)
+		for row := from; row < to; row++ {
+			record := uint64(step.RowOffset) + uint64(row%r.batch)
+			first := (record*uint64(r.layers)+uint64(layer))*uint64(r.steps) + uint64(row/r.batch)
+			kernel.DropoutMask(mask[row*width:][:width], r.drops, seed, stream, first*uint64(width))
+		}
+		kernel.DropoutUpscale(r.left(layer)[from*width:to*width], r.given(layer)[from*width:to*width], mask[from*width:to*width], r.drops)
 		return nil
 	}}
 }

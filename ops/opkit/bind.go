@@ -2,6 +2,7 @@ package opkit
 
 import (
 	"context"
+	"slices"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
@@ -106,3 +107,15 @@ func Count(dims []int64) int {
 
 // Matrix flattens the dims of a tensor to a matrix: rows is the product of the first axes, cols that of the others.
 func Matrix(dims []int64, axes int) (rows, cols int) { return Count(dims[:axes]), Count(dims[axes:]) }
+
+// BindWanted is a Bind that refuses an op which nobody wants the results of: a slot that has program.Empty for a variable. Other ops leave such results out.
+func BindWanted(bind Binder, slots ...string) Binder {
+	return func(b *ops.Binding) (ops.Kernel, error) {
+		for _, slot := range slots {
+			if outs := b.Outs(slot); len(outs) == 0 || slices.Contains(outs, nil) {
+				return nil, fault.E(fault.InvalidProgram, fault.On(b.Op()), fault.Gotf("output %s without a variable", slot), fault.Want("one"))
+			}
+		}
+		return bind(b)
+	}
+}

@@ -12,7 +12,7 @@ import (
 
 func init() {
 	ops.Register(ops.Def{
-		Type: "ctc_align", Class: ops.Control,
+		Type: "ctc_align", Class: ops.Control, Exempt: ops.RowsOfData,
 		Doc: "Makes labels of the best class of each frame, as CTC reads them: of equal neighbours the first stays, and then all blanks go. Without LoD, sequences are rows " +
 			"of Input, and padding_value fills what is left of a row.",
 		Inputs: []ops.Slot{

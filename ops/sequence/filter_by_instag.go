@@ -11,6 +11,8 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
+var filterExempt = map[ops.Check]string{ops.CheckLaw: "it leaves out sequences of a batch, and the transpiler refuses a loss that depends on it"}
+
 func init() {
 	ops.Register(ops.Def{
 		Type: "filter_by_instag",
@@ -37,8 +39,9 @@ func init() {
 			}
 			return made, err
 		},
-		Cost: opkit.PerElement(1),
-		Bind: opkit.BindNumbers("Ins", bindFilter[float32], bindFilter[float64], bindFilter[int32], bindFilter[int64]),
+		Cost:   opkit.PerElement(1),
+		Bind:   opkit.BindNumbers("Ins", bindFilter[float32], bindFilter[float64], bindFilter[int32], bindFilter[int64]),
+		Exempt: filterExempt,
 	})
 	dout, dins := program.GradName("Out"), program.GradName("Ins")
 	ops.Register(ops.Def{
@@ -74,8 +77,9 @@ func init() {
 			s.Like(dins, "Ins")
 			return s.IsFloat("Ins")
 		},
-		Cost: opkit.PerElement(1),
-		Bind: opkit.BindFloats(dout, bindFilterGrad[float32], bindFilterGrad[float64]),
+		Cost:   opkit.PerElement(1),
+		Bind:   opkit.BindFloats(dout, bindFilterGrad[float32], bindFilterGrad[float64]),
+		Exempt: filterExempt,
 	})
 }
 

@@ -12,7 +12,7 @@ import (
 
 func init() {
 	ops.Register(ops.Def{
-		Type: "viterbi_decode", Class: ops.Control,
+		Type: "viterbi_decode", Class: ops.Control, Exempt: ops.RowsOfData,
 		Doc: "Finds the tags of sequences that score most in a conditional random field: the sum of Input[n, t, tag] over the steps, and of Transition[tag, next tag] between them. With include_bos_eos_tag " +
 			"the last row of Transition is added for the first tag, and the row before it for the last tag. Path is as long as the longest sequence, which only Length tells, and has 0 beyond the ends. Of " +
 			"equal scores the first tag counts.",

@@ -1,0 +1,29 @@
+package program
+
+// attrSparse is the attribute of a lookup by which its gradient has only the rows that were looked up.
+const attrSparse = "is_sparse"
+
+// MakeDense makes the gradient that op computes dense, if it has the choice.
+func (op *Op) MakeDense() {
+	if sparse, ok := op.Bool(attrSparse); ok && sparse {
+		op.SetAttr(attrSparse, false)
+	}
+}
+
+// makeDense makes gradients dense that runs of a block add up, as how many rows they have together is known only when the runs have ended. Fluid adds up the rows. Tables that only servers
+// hold keep theirs, and are refused later.
+func makeDense(p *Program) {
+	for _, b := range p.Blocks[1:] {
+		for _, op := range b.Ops {
+			if sparse, _ := op.Bool(attrSparse); !sparse || !op.Role().Has(RoleBackward) {
+				continue
+			}
+			op.MakeDense()
+			for _, name := range op.OutputNames() {
+				if v, ok := b.Var(name); ok && v.Kind == SelectedRows {
+					v.Kind = LoDTensor
+				}
+			}
+		}
+	}
+}
