@@ -6,11 +6,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -174,6 +177,41 @@ func (c *release) rolesAreAs(listener string, holds func(p *corev1.Pod) bool) {
 	edl("stop", "dressed", "--listener="+listener)
 }
 
+// forward passes connections at a port of this machine on to an address, as kubectl port-forward does, until the test ends.
+func forward(t *testing.T, to string) (address string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var group sync.WaitGroup
+	group.Go(func() {
+		for {
+			near, err := l.Accept()
+			if err != nil {
+				return
+			}
+			far, err := net.Dial("tcp", to)
+			if err != nil {
+				t.Error(err)
+				_ = near.Close()
+				continue
+			}
+			for _, ends := range [][2]net.Conn{{near, far}, {far, near}} {
+				group.Go(func() {
+					_, _ = io.Copy(ends[0], ends[1]) // until one end hangs up
+					_, _ = ends[0].Close(), ends[1].Close()
+				})
+			}
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		group.Wait()
+	})
+	return l.Addr().String()
+}
+
 // The chart runs as it is: with an etcd of its own over TLS, of three members or of one, as operator that counts nodes or as listener. Users of the cluster submit, list, explain, scale and stop TrainingJobs by
 // kubectl's file alone, as far as their Role lets them.
 func TestClusterChart(t *testing.T) {
@@ -309,9 +347,14 @@ roles:
 			slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == "COST" && e.Value == "5" }) && c.EnvFrom[0].SecretRef.Name == "bucket" &&
 			slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == "more" && m.MountPath == "/mnt/more" })
 	})
+	// Who has credentials of the listener reaches it through a port of this machine, too.
 	save := filepath.Join(d.dir, "models", "deployed")
-	cmd := r.run("run", filepath.Join(d.dir, "program.pb"), "--data", "train="+filepath.Join(d.dir, "train-*"), "--save", save, "--remote="+pod.Status.PodIP+":7164", "--trainers", "2", "--pservers", "2")
+	cmd := r.run("credentials", "me", "--role", "submitter", "-o", "-")
 	cmd.Env = append(cmd.Env, "EDL_AUTHORITY="+filepath.Join(d.dir, "edl", "authority.pem"))
+	mine := filepath.Join(r.dir, "me.pem")
+	write(t, mine, []byte(r.command(cmd)))
+	cmd = r.run("run", filepath.Join(d.dir, "program.pb"), "--data", "train="+filepath.Join(d.dir, "train-*"), "--save", save, "--remote="+forward(t, pod.Status.PodIP+":7164"), "--trainers", "2", "--pservers", "2")
+	cmd.Env = append(cmd.Env, "EDL_CREDENTIALS="+mine)
 	r.command(cmd)
 	r.compare(save, 1)
 	r.nothingLeft(d.namespace)
