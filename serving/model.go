@@ -158,6 +158,14 @@ func (m *Model) Loaded() (at time.Time, times int) {
 	return v.since, v.number
 }
 
+// Following is the name of the state of the source (WithSource) that requests are answered with now; empty: the parameters are those of files.
+func (m *Model) Following() string {
+	if state := m.current.Load().params.state; state != nil {
+		return state.Name()
+	}
+	return ""
+}
+
 // Waiting is how many requests wait for a worker.
 func (m *Model) Waiting() int { return m.current.Load().queue.waiting() }
 

@@ -61,10 +61,13 @@ func (m *Model) load(ctx context.Context, old *version) (*program.Program, *para
 	}
 	if m.settings.source != nil {
 		params, err := m.loadSource(ctx, p, old)
+		if err == nil && old == nil {
+			m.settings.log.InfoContext(ctx, "the model has the parameters of a state that it follows", "path", path, "state", params.state.Name())
+		}
 		if !errors.Is(err, fault.NotFound) || m.paramsOf(path) == "" {
 			return p, params, err
 		}
-		m.settings.log.WarnContext(ctx, "there is no state to follow yet, so the model has the parameters beside its program", "path", path, "error", err)
+		m.settings.log.WarnContext(ctx, "there is no state to follow yet, so requests are answered with the parameters beside the program until there is one", "path", path, "error", err)
 	}
 	params := m.paramsOf(path)
 	if params == "" {

@@ -111,7 +111,11 @@ func (m *Model) Reload(ctx context.Context) error {
 	if err != nil {
 		m.settings.log.WarnContext(ctx, "the model was not read again", "path", m.path, "error", err)
 	} else {
-		m.settings.log.InfoContext(ctx, "the model was read again", "path", m.path, "version", m.current.Load().number)
+		attrs := []any{"path", m.path, "version", m.current.Load().number}
+		if state := m.Following(); state != "" {
+			attrs = append(attrs, "state", state)
+		}
+		m.settings.log.InfoContext(ctx, "the model was read again", attrs...)
 	}
 	if m.settings.reloaded != nil {
 		m.settings.reloaded(err)

@@ -137,7 +137,7 @@ func TestFind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Find(t.Context(), dir); !errors.Is(err, fault.NotFound) || !strings.Contains(err.Error(), "no complete checkpoint") {
+	if _, err := Find(t.Context(), dir); !errors.Is(err, fault.NotFound) || !strings.Contains(err.Error(), "no checkpoint, want a folder") {
 		t.Errorf("an empty folder has %v", err)
 	}
 	old, newer := save(t, s, "digits-1", 100), save(t, s, "digits-1", 2000)

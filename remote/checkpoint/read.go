@@ -171,11 +171,20 @@ func (s *Store) find(ctx context.Context, which string) (*Checkpoint, error) {
 	case len(last) > 1:
 		return nil, severalRuns(s.where, last)
 	}
-	want := "a folder or bucket that a job has written checkpoints to"
+	want := "a folder or bucket that a job has written checkpoints to (--checkpoint)"
+	var jobs []string // of which there are some
+	for _, e := range list {
+		if job, _ := cutLast(e.Run, "-"); !slices.Contains(jobs, job) {
+			jobs = append(jobs, job)
+		}
+	}
 	if which != "" {
 		want = "steps, a run or a name that \"edl checkpoint list\" shows"
+		if len(jobs) > 0 {
+			want += "; there are some of " + strings.Join(jobs[:min(len(jobs), maxNamed)], ", ")
+		}
 	}
-	return nil, fault.E(fault.NotFound, fault.At(s.where), fault.Got(gotNone(which, len(list))), fault.Want(want))
+	return nil, fault.E(fault.NotFound, fault.At(s.where), fault.Got(gotNone(which, len(list))), fault.Want(want), fault.DidYouMean(which, jobs))
 }
 
 // cutLast cuts a text before the last separator.
@@ -204,6 +213,9 @@ func severalRuns(where string, last []*Checkpoint) error {
 func gotNone(which string, n int) string {
 	if which != "" {
 		return "no complete checkpoint " + fault.Quote(which)
+	}
+	if n == 0 {
+		return "no checkpoint"
 	}
 	return fmt.Sprintf("no complete checkpoint, %d incomplete ones", n)
 }

@@ -45,6 +45,7 @@ func newMetrics(s *Server) *metrics {
 		gauge("edl_serving_queue_requests", "Requests that wait for a worker.", func() float64 { return float64(s.model.Waiting()) }),
 		gauge("edl_serving_request_bytes", "Bytes of requests that are in memory.", func() float64 { return float64(s.bytes.Load()) }),
 		gauge("edl_serving_loaded_timestamp_seconds", "When the files of the model were read.", func() float64 { at, _ := s.model.Loaded(); return float64(at.UnixMilli()) / 1000 }),
+		gauge("edl_serving_follows_checkpoint", "1 if requests are answered with the parameters of a checkpoint of a job, 0 if with those of the files of the model.", func() float64 { return float64(min(1, len(s.model.Following()))) }),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, result := range []string{"ok", "failed"} {
 		m.reloads.WithLabelValues(result)
