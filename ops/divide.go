@@ -221,9 +221,21 @@ func (d *division) turnSlots(op *program.Op, def *Def) {
 
 // computed returns the share of what an op computes.
 func (d *division) computed(block *program.Block, op *program.Op, def *Def) share {
-	all := d.largest(op.InputNames())
-	counts := slices.ContainsFunc(op.InputNames(), func(name string) bool { return d.of[name] == steps })
+	elements := op.InputNames()
+	if block.Index == 0 {
+		elements = d.records.elements(op)
+	}
+	all := d.largest(elements)
+	counts := slices.ContainsFunc(elements, func(name string) bool { return d.of[name] == steps })
+	divided := func(slot string) bool {
+		return slices.ContainsFunc(op.Inputs[slot], func(name string) bool { return d.of[name] == apart })
+	}
 	switch {
+	case all == common && len(elements) < len(op.InputNames()): // as many rows as the batch says
+		if d.records.keptApart(op, divided) {
+			return apart
+		}
+		return mixed
 	case all != apart || def.MixesRows == nil && !counts && def.State == nil:
 		return all
 	case counts, def.State != nil && block.Index != 0:
@@ -244,10 +256,7 @@ func (d *division) computed(block *program.Block, op *program.Op, def *Def) shar
 		}
 		return MetaOf(v), true
 	})
-	divided := func(slot string) bool {
-		return slices.ContainsFunc(op.Inputs[slot], func(name string) bool { return d.of[name] == apart })
-	}
-	if err != nil || def.MixesRows(shapes, divided) && !(block.Index == 0 && d.records.keptApart(op)) {
+	if err != nil || def.MixesRows(shapes, divided) && !(block.Index == 0 && d.records.keptApart(op, divided)) {
 		return mixed
 	}
 	return apart

@@ -342,11 +342,11 @@ func (r *reductions) checkRows(name string) error {
 		divided := func(slot string) bool {
 			return slices.ContainsFunc(op.Inputs[slot], func(name string) bool { return r.batch[name] })
 		}
-		if s := r.shapes[op]; s == nil || def.MixesRows(s, divided) && !r.records.keptApart(op) {
+		if s := r.shapes[op]; s == nil || def.MixesRows(s, divided) && !r.records.keptApart(op, divided) {
 			return mixes(op, name)
 		}
 	}
-	for _, from := range op.InputNames() {
+	for _, from := range r.records.elements(op) {
 		if err := r.checkRows(from); err != nil {
 			return err
 		}

@@ -18,20 +18,47 @@ type records struct {
 	types   [2]map[string]Meta // nil until they are asked for
 }
 
-// keptApart reports whether an op that keeps the order of the elements of X keeps those of each record apart.
-func (r *records) keptApart(op *program.Op) bool {
+// keptApart reports whether an op that keeps the order of the elements of X keeps those of each record apart. An op that gives its result the extents that a tensor says does so, too, if
+// all its rows are equal. divided reports whether the batch of a slot is divided.
+func (r *records) keptApart(op *program.Op, divided func(slot string) bool) bool {
+	from := []string{op.Out("Out")}
 	switch op.Type {
 	case "reshape", "reshape2", "flatten", "flatten2":
+		from = append(from, op.In("X"))
+	case "fill_constant", "expand_v2":
+		if divided("X") || divided("ValueTensor") {
+			return false
+		}
 	default:
 		return false
 	}
-	for _, name := range []string{op.In("X"), op.Out("Out")} {
+	for _, name := range from {
 		one, two := r.rows(name, 1), r.rows(name, 2)
 		if one < 1 || two != 2*one {
 			return false
 		}
 	}
 	return true
+}
+
+// elements lists the variables whose elements an op computes with. It leaves out those that only say which extents the result has and whose values follow from dims, so that what is known
+// of batches of one record and of two says how the rows of records lie.
+func (r *records) elements(op *program.Op) []string {
+	var slot []string
+	switch op.Type {
+	case "reshape2", "reshape", "expand_v2":
+		slot = []string{"Shape", "ShapeTensor", "expand_shapes_tensor"}
+	case "fill_constant":
+		slot = []string{"ShapeTensor", "ShapeTensorList"}
+	}
+	if !slices.ContainsFunc(slot, func(slot string) bool { return len(op.Inputs[slot]) > 0 }) || !r.readShape() {
+		return op.InputNames()
+	}
+	one, two := r.known(1), r.known(2)
+	return slices.DeleteFunc(op.InputNames(), func(name string) bool {
+		gives := slices.ContainsFunc(slot, func(slot string) bool { return slices.Contains(op.Inputs[slot], name) })
+		return gives && one[name].Value != nil && two[name].Value != nil && r.once(name)
+	})
 }
 
 // equal reports whether an op computes the same known values of batches of any number of records, as it does of the dims of a row, such as the height and width of an image that

@@ -21,7 +21,7 @@ type Weight struct {
 // fetched, such as an accuracy, are averaged with the same weight. fetch names them.
 //
 // It returns Unsupported if the program does not tell what a number averages over, or if two of them average over the rows of different sequences. State
-// that the forward pass averages, such as moving statistics, must have those rows, too. A program that is not divided among trainers needs no weight.
+// that the forward pass averages, such as moving statistics, must have those rows, too, unless the weight is a sum of weights. A program that is not divided among trainers needs no weight.
 func WeightOf(p *program.Program, fetch []string) (Weight, error) {
 	block := p.Global()
 	sequences := readsSequences(block)
@@ -91,8 +91,12 @@ func (r *reductions) weigh(name string) error {
 	return nil
 }
 
-// weighState does so for state that trainers average: the rows that its op reads.
+// weighState does so for state that trainers average: the rows that its op reads. Where a sum of weights is the weight, it is that of the state, too, as segmentation and detection need
+// it: what they average over are places or boxes that count, while batch_norm averages over all.
 func (r *reductions) weighState() error {
+	if r.values[r.weight] {
+		return nil
+	}
 	for _, op := range r.forward {
 		def, _ := Lookup(op.Type)
 		for slot, merge := range def.State {

@@ -67,7 +67,7 @@ func TestWeightOf(t *testing.T) {
 		"state beside weights": {0, func(words layers.Variable) (layers.Variable, []layers.Variable) {
 			weights := layers.Slice(words, []int{1}, []int64{0}, []int64{1})
 			return layers.Div(layers.ReduceSum(layers.Mul(layers.FC(layers.BatchNorm(words), 1), weights)), layers.ReduceSum(weights)), nil
-		}, "state that is averaged", true},
+		}, "reduce_sum", false},
 		"a sum with state": {1, func(words layers.Variable) (layers.Variable, []layers.Variable) {
 			return layers.ReduceSum(layers.FC(layers.BatchNorm(words), 1)), nil
 		}, "words", false},

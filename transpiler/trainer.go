@@ -137,8 +137,12 @@ func newTrainerWriter(s *state, b *program.Block) *trainerWriter {
 			w.produced[n] = append(w.produced[n], contribution{group: g, gradient: name})
 		}
 	}
+	begin := slices.IndexFunc(s.nodes, func(n *node) bool { return n.op.Role().Has(program.RoleLoss | program.RoleBackward) })
 	for _, f := range s.forward {
 		n := lastProducer(s, f.name)
+		if begin >= 0 && n.at < s.nodes[begin].at {
+			n = s.nodes[begin] // what is sent before the loss is there could not be taken back, and would go without the weight that the loss gives
+		}
 		w.produced[n] = append(w.produced[n], contribution{forward: f})
 	}
 	return w
