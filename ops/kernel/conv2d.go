@@ -174,7 +174,7 @@ func Conv2DFilterGrad[T tensor.Float](s *Conv2DShape, block *Conv2DBlock, images
 // and addition. This holds for the output gradients always, and for the patches unless they lie by rows.
 func exchangesFilter(filters, patch int, byRow bool) bool {
 	const vector = 16
-	cost := func(rows, columns int) int { return 3 * rows * ((columns + vector - 1) / vector) }
+	cost := func(rows, columns int) int { return 3 * rows * ceilDiv(columns, vector) }
 	plain := cost(filters, patch)
 	if !byRow {
 		plain += patch

@@ -42,7 +42,7 @@ func GemmPackedWorkspace(m, n, k int) int { return GemmWorkspace(m, min(n, vecto
 // the cache.
 func packStrips[T tensor.Float](dst, src []T, ld, count, depth, width int) int {
 	apart := width*depth + packedGap
-	strips := (count + width - 1) / width
+	strips := ceilDiv(count, width)
 	for s, at := 0, 0; s < strips; s++ {
 		columns := rowsOfStrip(count-at, strips-s)
 		strip := dst[s*apart:]

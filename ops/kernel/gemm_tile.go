@@ -87,8 +87,8 @@ func vectorWorkspace(m, n, k int) int {
 
 // depthOfBlock returns the length of all blocks of k but the last. Blocks are about equal, so that none is short.
 func depthOfBlock(k int) int {
-	blocks := (k + vectorDepth - 1) / vectorDepth
-	return min(roundUp((k+blocks-1)/blocks, 8), vectorDepth)
+	blocks := ceilDiv(k, vectorDepth)
+	return min(roundUp(ceilDiv(k, blocks), 8), vectorDepth)
 }
 
 // run computes C block by block. It completes a block of rows before the next one begins, so that this part of C stays in the cache. But if op(A)
@@ -120,8 +120,8 @@ func (g *gemmCall[T]) rowsOfBlock() int {
 	if g.transA && g.packsA() {
 		most = longRows
 	}
-	blocks := (g.m + most - 1) / most
-	return min(roundUp((g.m+blocks-1)/blocks, simd.TileRows(g.level)), most)
+	blocks := ceilDiv(g.m, most)
+	return min(roundUp(ceilDiv(g.m, blocks), simd.TileRows(g.level)), most)
 }
 
 // block adds the products of depth k from p on to count rows of C from first on, and finishes the elements that become complete.
@@ -132,7 +132,8 @@ func (g *gemmCall[T]) block(p, depth, first, count int, packA bool) {
 	}
 	t := simd.Tile[T]{RowC: g.ldc * size, Depth: depth, Alpha: g.alpha, Beta: beta}
 	a, strip := g.placeOfA(&t, p, depth, first, count, packA)
-	if packB := g.packsB(count); packB || size*depth*g.n > nearBytes || size*depth*count <= nearBytes || g.n <= simd.TileColumns[T](g.level, g.n) {
+	near := size*depth*count <= nearBytes || g.n == simd.TileColumns[T](g.level, g.n)
+	if packB := g.packsB(count); packB || near || size*depth*g.n > nearBytes {
 		g.byPanels(&t, a, strip, p, first, count, packB)
 	} else {
 		g.byStrips(&t, a, strip, p, first, count)
@@ -143,10 +144,10 @@ func (g *gemmCall[T]) block(p, depth, first, count int, packA bool) {
 }
 
 // byPanels computes whole columns of a block, so that each panel of op(B) comes only once from a farther cache, or is copied only once. It takes two calls for all strips of a
-// panel, those of more rows and those of fewer. So a block that stays near as a whole takes this way, too.
+// panel: those of more rows, and those of fewer. So a block of op(A) that stays near, or that only one panel needs, takes this way, too.
 func (g *gemmCall[T]) byPanels(t *simd.Tile[T], a []T, strip, p, first, count int, packB bool) {
 	most := simd.TileRows(g.level)
-	strips := (count + most - 1) / most
+	strips := ceilDiv(count, most)
 	for j := 0; j < g.n; {
 		columns := simd.TileColumns[T](g.level, g.n-j)
 		t.B = unsafe.Pointer(unsafe.SliceData(g.placeOfB(t, p, t.Depth, j, columns, packB)))
@@ -168,7 +169,7 @@ func (g *gemmCall[T]) byPanels(t *simd.Tile[T], a []T, strip, p, first, count in
 // byStrips computes whole rows of a block, so that each strip of op(A) comes only once from a farther cache. It reads op(B) in place.
 func (g *gemmCall[T]) byStrips(t *simd.Tile[T], a []T, strip, p, first, count int) {
 	most := simd.TileRows(g.level)
-	strips := (count + most - 1) / most
+	strips := ceilDiv(count, most)
 	at := 0
 	for s := range strips {
 		t.Rows = rowsOfStrip(count-at, strips-s)

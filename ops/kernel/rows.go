@@ -130,7 +130,7 @@ func OrderRows(order, spare, rows []int64, height int64) []int64 {
 		return order
 	}
 	rowBits := bits.Len64(uint64(max(height-1, 0)))
-	passes := (rowBits + digitBits - 1) / digitBits
+	passes := ceilDiv(rowBits, digitBits)
 	for pass := range passes {
 		digit := (rowBits - pass*digitBits)
 		digit = min(digit, digitBits)

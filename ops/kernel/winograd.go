@@ -6,7 +6,7 @@ import "github.com/edl-go/edl/ops/kernel/internal/simd"
 // that of Lavin and Gray (winogradSize). Outputs are divided into tiles of m x m. A tile depends on (m+2) x (m+2) inputs d. With a filter g it is
 // A'[(G g G') o (B' d B)]A, where o multiplies element by element, and the sums over channels are (m+2)^2 matrix products. The gradient of the filter is
 // G'[sum over tiles of (A dout A') o (B' d B)]G. The gradient of the input is the convolution of dout with filters that are turned around and have inputs and outputs
-// exchanged. Tiles of 4 x 4 have fewer products and numbers for each output, and twice the rounding errors of the direct way.
+// exchanged. Tiles of 4 x 4 have fewer products and numbers for each output than tiles of 2 x 2, and three times their rounding errors.
 //
 // Transformed tiles lie as [elements, tiles, channels], so that vectors are full for images of every size. They are made for a block of tiles at a time, which
 // stays in the second-level cache: tiles of some whole images, or some rows of tiles of one image. Where blocks end depends on the shape alone. So an
@@ -31,7 +31,6 @@ type tileBlock struct{ images, rows int }
 const (
 	winogradProduct = 1 << 17 // elements of the transformed inputs and outputs of a block
 	winogradSum     = 3 << 15 // the same for a gradient of a filter, whose sums also use the cache
-	winogradNear    = 1 << 22 // the most elements of a transformed filter for tiles of 4 x 4: more do not stay in the third-level cache from block to block
 	winogradFilters = 8       // filters or channels whose transforms are made at a time
 	vectorLanes     = 8
 )
@@ -44,10 +43,7 @@ func NewWinograd(s *Conv2DShape) *Winograd {
 	var best *winogradSize
 	least := s.pixels() * (9*s.InChannels*s.OutChannels + 3*16*s.InChannels) // the direct way: a patch takes as long as 3 vector multiplications for 16 numbers
 	for _, size := range []*winogradSize{&winograd2x2, &winograd4x4} {
-		if size == &winograd4x4 && size.elements()*s.InChannels*s.OutChannels > winogradNear {
-			continue
-		}
-		if cost := s.winogradCost(size); cost < least {
+		if cost := s.winogradCost(size); cost < least && size.elements()*s.InChannels*s.OutChannels <= size.mostFilter {
 			best, least = size, cost
 		}
 	}
@@ -95,8 +91,8 @@ func (w *Winograd) block(tiles int) tileBlock {
 	if all := w.tileRows * w.tileColumns; all <= tiles {
 		return tileBlock{tiles / all, w.tileRows}
 	}
-	blocks := (w.tileRows*w.tileColumns + tiles - 1) / tiles
-	return tileBlock{1, max(1, (w.tileRows+blocks-1)/blocks)}
+	blocks := ceilDiv(w.tileRows*w.tileColumns, tiles)
+	return tileBlock{1, max(1, ceilDiv(w.tileRows, blocks))}
 }
 
 func (w *Winograd) tiles(b tileBlock) int { return b.images * b.rows * w.tileColumns }

@@ -120,6 +120,21 @@ func (r *winogradWanted) compare(t reporter, got winogradRun) {
 	}
 }
 
+// Large tiles are for images that they fit, and for filters that stay in the cache.
+func TestNewWinogradChoosesTiles(t *testing.T) {
+	for _, c := range []struct{ channels, filters, extent, tile int }{
+		{16, 16, 32, 4}, {64, 64, 8, 4}, {64, 64, 7, 4}, {64, 64, 6, 2}, {64, 64, 2, 2}, {256, 256, 8, 4}, {512, 512, 4, 2}, {3, 64, 32, 0}, {64, 7, 32, 0},
+	} {
+		s, tile := imageConvolution(c.channels, c.filters, c.extent), 0
+		if w := NewWinograd(&s); w != nil {
+			tile = w.size.outputs
+		}
+		if tile != c.tile {
+			t.Errorf("%d channels, %d filters, %d x %d: tiles of %d outputs a side, want %d", c.channels, c.filters, c.extent, c.extent, tile, c.tile)
+		}
+	}
+}
+
 // An image has the same bits in every batch, and a range of a filter's gradient those of the whole.
 func TestWinogradInPartsHasTheSameBits(t *testing.T) {
 	eachSize(t, winogradInParts)

@@ -1,10 +1,15 @@
 package kernel
 
-import "github.com/edl-go/edl/ops/kernel/internal/simd"
+import (
+	"math"
+
+	"github.com/edl-go/edl/ops/kernel/internal/simd"
+)
 
 // A winogradSize is an algorithm F(m x m, 3 x 3) of Lavin and Gray (2015), "Fast Algorithms for Convolutional Neural Networks".
 type winogradSize struct {
 	outputs                                       int // m
+	mostFilter                                    int // elements of a transformed filter up to which it pays
 	input, output, outputGrad, filter, filterGrad winogradLine
 }
 
@@ -23,7 +28,7 @@ type winogradLine struct {
 
 // winograd2x2 is F(2x2, 3x3), whose transforms only add, subtract and halve.
 var winograd2x2 = winogradSize{
-	outputs: 2,
+	outputs: 2, mostFilter: math.MaxInt,
 	input: winogradLine{4, 4, func(x [6]float32) [6]float32 { // B'
 		return [6]float32{x[0] - x[2], x[1] + x[2], x[2] - x[1], x[3] - x[1]}
 	}, func(v *simd.Vectors) simd.WinogradTransform { return v.Winograd2x2.Input }},
@@ -41,8 +46,8 @@ var winograd2x2 = winogradSize{
 	}, func(v *simd.Vectors) simd.WinogradTransform { return v.Winograd2x2.FilterGrad }},
 }
 
-// F(4x4, 3x3) multiplies polynomials by their values at six places: 0, a, -a, b, -b and infinity. With 0.625 and 1.5 errors are less than half of those of the usual 1 and 2
-// (TestWinogradError), and most factors are exact. The weights divide by the product of the distances of a place to all others but infinity.
+// F(4x4, 3x3) multiplies polynomials by their values at six places: 0, a, -a, b, -b and infinity. With 0.625 and 1.5 errors are less than half of those of the usual 1 and 2,
+// and most factors are exact. The weights divide by the product of the distances of a place to all others but infinity.
 const (
 	placeA, placeB     = 0.625, 1.5
 	squareA, squareB   = placeA * placeA, placeB * placeB
@@ -53,7 +58,7 @@ const (
 
 // winograd4x4 is F(4x4, 3x3).
 var winograd4x4 = winogradSize{
-	outputs: 4,
+	outputs: 4, mostFilter: 1 << 22, // 16 MB: more would come from memory for each block of tiles
 	input: winogradLine{6, 6, func(x [6]float32) [6]float32 { // B'
 		evenA, oddA := x[4]-float32(squareB*x[2]), float32(placeA*(x[3]-float32(squareB*x[1])))
 		evenB, oddB := x[4]-float32(squareA*x[2]), float32(placeB*(x[3]-float32(squareA*x[1])))
