@@ -28,7 +28,7 @@ func Frame[T Number](f Frames, out, x []T, from, to int) {
 	f.each(from, to, func(frame, sample int) { out[frame] = x[sample] })
 }
 
-// OverlapAdd adds up frames to signals [from, to), and writes 0 where there is no frame (Fluid's overlap_add).
+// OverlapAdd adds up frames to signals [from, to), and writes 0 where there is no frame (Fluid's overlap_add). Without Last a call takes all signals.
 func OverlapAdd[T Number](f Frames, out, x []T, from, to int) {
 	if f.Last {
 		clear(out[from*f.Samples : to*f.Samples])

@@ -21,6 +21,16 @@ func FuzzConvolution(f *testing.F) {
 	})
 }
 
+func FuzzWinograd(f *testing.F) {
+	f.Add([]byte("0123456789abcdefghijklmnopqrstuvwxyz0123456789abcdefghijklmnopqrstuvwxyz0123456789abcdefghijklmnopqrstuvwxyz"))
+	f.Fuzz(func(t *testing.T, input []byte) {
+		g := newGuards(t, 13)
+		for _, size := range winogradSizes {
+			rapid.MakeFuzz(func(t *rapid.T) { testWinograd(t, g, size) })(t, input)
+		}
+	})
+}
+
 func FuzzTranscendentals(f *testing.F) {
 	f.Add(float32(0), uint8(3))
 	f.Add(float32(-103.97), uint8(0))

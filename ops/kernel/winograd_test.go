@@ -62,26 +62,29 @@ func runWinograd(s *Conv2DShape, size *winogradSize, images, tiles int, filter, 
 // Winograd's convolution is the convolution, and touches no memory beside its arrays.
 func TestWinograd(t *testing.T) {
 	g := newGuards(t, 13)
-	check := func(t *testing.T, size *winogradSize) {
-		rapid.Check(t, func(t *rapid.T) {
-			s, images := drawWinograd(t)
-			if !s.isWinograd() {
-				return
-			}
-			seed, at := rapid.Int64().Draw(t, "seed"), 0
-			x := guarded(g, 0, noise[float32](seed, images*s.InChannels*s.InHeight*s.InWidth))
-			filter := guarded(g, 1, noise[float32](seed+1, s.OutChannels*s.patch()))
-			dout := guarded(g, 2, noise[float32](seed+2, images*s.OutChannels*s.pixels()))
-			var want winogradWanted
-			want.compute(&s, images, filter, x, dout)
-			got := runWinograd(&s, size, images, rapid.IntRange(0, 30).Draw(t, "tiles"), filter, x, dout, func(x []float32) []float32 {
-				at++
-				return guarded(g, 3+at%10, x)
-			})
-			want.compare(t, got)
+	eachLevel(t, func(t *testing.T) {
+		eachSize(t, func(t *testing.T, size *winogradSize) {
+			rapid.Check(t, func(t *rapid.T) { testWinograd(t, g, size) })
 		})
+	})
+}
+
+func testWinograd(t *rapid.T, g *guards, size *winogradSize) {
+	s, images := drawWinograd(t)
+	if !s.isWinograd() {
+		return
 	}
-	eachLevel(t, func(t *testing.T) { eachSize(t, check) })
+	seed, at := rapid.Int64().Draw(t, "seed"), 0
+	x := guarded(g, 0, noise[float32](seed, images*s.InChannels*s.InHeight*s.InWidth))
+	filter := guarded(g, 1, noise[float32](seed+1, s.OutChannels*s.patch()))
+	dout := guarded(g, 2, noise[float32](seed+2, images*s.OutChannels*s.pixels()))
+	var want winogradWanted
+	want.compute(&s, images, filter, x, dout)
+	got := runWinograd(&s, size, images, rapid.IntRange(0, 30).Draw(t, "tiles"), filter, x, dout, func(x []float32) []float32 {
+		at++
+		return guarded(g, 3+at%10, x)
+	})
+	want.compare(t, got)
 }
 
 // winogradWanted holds exact results, and sums of the magnitudes of their terms.
