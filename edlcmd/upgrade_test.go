@@ -85,16 +85,15 @@ func upgradeWhileJobRuns(t *testing.T, next string, inPlace bool) {
 		t.Errorf("edl scale: %v: %s", err, &said)
 	}
 	edl("jobs", "resume", "held", "--listener", p.address)
-	info, err := os.Stat(next)
+	built, err := os.Stat(next)
 	if err != nil {
 		t.Fatal(err)
 	}
-	runs, err := os.Stat(fmt.Sprintf("/proc/%d/exe", c.roleOf("held", "trainer-0")))
-	if err == nil && runs.Size() != info.Size() {
-		err = fmt.Errorf("a file of %d bytes, want %d", runs.Size(), info.Size())
-	}
-	if err != nil {
-		t.Errorf("what the suspended job goes on with: %v", err)
+	for job, isNext := range map[string]bool{"first": false, "held": true} {
+		runs, err := os.Stat(fmt.Sprintf("/proc/%d/exe", c.roleOf(job, "trainer-0")))
+		if err != nil || (runs.Size() == built.Size()) != isNext {
+			t.Errorf("trainer 0 of the job %s is of the next build: %v, %v; want %v", job, !isNext, err, isNext)
+		}
 	}
 	addFile(t, c.dir, 2)
 	if err := os.WriteFile(filepath.Join(c.dir, "grows", "_END"), nil, 0o666); err != nil {

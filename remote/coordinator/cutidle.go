@@ -13,7 +13,10 @@ import (
 // errIdle ends an attempt whose round may never come.
 var errIdle = errors.New("no step is made")
 
-// watchIdle calls idle, once, when the job has made steps since its last cut, and makes none for some time: for Idle, where it waits for new files; or, a sync job
+// wantedIdle is how long a job that waits for new files makes no step, before a cut is made that somebody waits for.
+const wantedIdle = time.Second
+
+// watchIdle calls idle, once, when the job has made steps since its last cut, and makes none for some time: for Idle, where it waits for new files, and for wantedIdle if somebody waits for the cut; or, a sync job
 // with a time between two cuts, for that time, whatever it waits for. In sync mode it does not call idle once the round of the attempt is applied. stop ends the watch.
 func (c *cuts) watchIdle(idle func()) (stop func()) {
 	always := c.plan.every // of a sync job
@@ -28,8 +31,11 @@ func (c *cuts) watchIdle(idle func()) (stop func()) {
 	if always > 0 && dry > 0 {
 		often = min(always, dry)
 	}
-	if often == 0 || c.plan.passes {
+	if often == 0 {
 		return func() {}
+	}
+	if dry > 0 {
+		often = min(often, wantedIdle)
 	}
 	ended := make(chan struct{})
 	c.locked(func() {
@@ -50,7 +56,12 @@ func (c *cuts) watchIdle(idle func()) (stop func()) {
 						steps, since = now, time.Now()
 					}
 					quiet := time.Since(since)
-					over = now > c.covered && c.reached.IsZero() && (always > 0 && quiet >= always || dry > 0 && quiet >= dry && allDry(c.ending.store.queues))
+					enough, wanted := dry, c.wanted()
+					if wanted {
+						enough = min(dry, wantedIdle)
+					}
+					waits := dry > 0 && (wanted || !c.plan.passes) && quiet >= enough && allDry(c.ending.store.queues)
+					over = now > c.covered && c.reached.IsZero() && (always > 0 && quiet >= always || waits)
 				})
 				if over {
 					idle()

@@ -428,6 +428,33 @@ func TestCutsWhileDry(t *testing.T) {
 	}
 }
 
+// Whoever asks for a checkpoint of a job that runs dry meanwhile need not let the time pass after which such a job is cut: the round of the attempt may never come.
+func TestCutsWhenAskedBeforeDry(t *testing.T) {
+	for _, plan := range []Checkpoints{{Rounds: 1000}, {Every: time.Hour}, {Passes: true}} {
+		dir := t.TempDir()
+		plan.Store, plan.Run, plan.Keep, plan.Idle = dir, "digits-1", 9, time.Minute
+		withCuts(t, plan, nil, func(s *Server, servers []*cutServer) {
+			s.cuts.reports(21)
+			servers[1].set(22, nil) // a step that is not reported yet
+			asked := make(chan error, 1)
+			go func() {
+				ctx, cancel := context.WithTimeout(s.ctx, 10*time.Second)
+				defer cancel()
+				_, err := s.Checkpoint(ctx, &rpc.CheckpointRequest{})
+				asked <- err
+			}()
+			synctest.Wait()
+			s.cuts.reports(22) // and is the last one
+			if err := <-asked; err != nil {
+				t.Errorf("%+v: %v", plan, err)
+			}
+			if got := fmt.Sprint(stepsOf(t, dir)); got != "[22]" {
+				t.Errorf("%+v: the checkpoints are %s", plan, got)
+			}
+		})
+	}
+}
+
 // Whoever asks for a checkpoint has one soon, with the steps that were reported, however far the next one is. The plan goes on after it.
 func TestCutsWhenAsked(t *testing.T) {
 	for _, plan := range []Checkpoints{{Rounds: 1000}, {Every: time.Hour}, {Passes: true}} {

@@ -2,7 +2,7 @@
 // does not know which.
 //
 // Files in reading order: launch.go has Launcher and Handle; lines.go cuts what a role writes into lines; goroutines.go, processes.go and nodes.go are the
-// three launchers; bounds.go, bounds_linux.go, bounds_other.go and cgroup.go keep a child process to what its role may take; keeper.go owns processes for listeners that come and go, and kept.go is the launcher of such a listener; threads.go, threads_linux.go and threads_other.go divide the cores of a host among child processes, and save wake-ups; child.go is
+// three launchers; bounds.go, bounds_linux.go, bounds_other.go and cgroup.go keep a child process to what its role may take; binary.go, binary_linux.go and binary_other.go keep a binary as it was; keeper.go owns processes for listeners that come and go, and kept.go is the launcher of such a listener; threads.go, threads_linux.go and threads_other.go divide the cores of a host among child processes, and save wake-ups; child.go is
 // what passes between a launcher and its child process; renew.go gives a role the next credentials; serve.go is a node's side of nodes.go; rundir.go is the directory of a cluster of one machine.
 //
 // Three pipes join a launcher and its child:

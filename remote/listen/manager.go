@@ -9,7 +9,7 @@
 //   - manager.go: Manager, the jobs of a listener; server.go: Server, its calls; access.go: who may make them; budget.go: how many; audit.go: what is noted of them; allowed.go: what jobs may read and write
 //   - journal.go: what is written of a job that runs; takeover.go: a listener that goes, and the one after it that goes on with its jobs
 //   - data.go: Data, what outlives a listener: jobs that can be resumed, and their checkpoints; recall.go: those jobs are listed; checkpoints.go: from a checkpoint to the start of an attempt
-//   - plan.go: from a JobSpec to role programs; jobstate.go: what a job starts with and leaves; states.go: the states that the listener holds between jobs
+//   - plan.go: from a JobSpec to role programs; programs.go: those of a job that another build has begun; jobstate.go: what a job starts with and leaves; states.go: the states that the listener holds between jobs
 //   - job.go: Job, its calls; finish.go: its end in good order; record.go: what is known of a job; history.go: the jobs that have ended
 //   - queue.go: queue, which jobs wait and which run; needs.go: what roles take; bounds.go: what jobs may take of time and disk; nodes.go: the machines that they share
 //   - run.go: jobRun, the roles of a job and the reason of its end; roles.go: one role, from start to end; scale.go: another number of pservers; wishes.go: such a change that waits

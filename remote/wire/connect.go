@@ -1,6 +1,6 @@
 // Package wire is the transport: connections, faults that cross the wire, and messages and tensors of any size.
 //
-// Files in reading order: connect.go has clients, servers and retries; side.go how the two ends of a connection know each other; around.go what a server does around each call; follow.go connections to a peer that moves; errors.go how faults cross the
+// Files in reading order: connect.go has clients, servers and retries; side.go how the two ends of a connection know each other; protocol.go whether two builds understand each other; around.go what a server does around each call; follow.go connections to a peer that moves; errors.go how faults cross the
 // wire; identity.go who sends a message; variable.go how tensors are sent and received; codec.go how they are encoded without copies; large.go other
 // messages that may be too large for one gRPC message.
 //
