@@ -4,7 +4,7 @@ package program
 const attrSparse = "is_sparse"
 
 // MakeDense makes the gradient that op computes dense, if it has the choice.
-func (op *Op) MakeDense() {
+func MakeDense(op *Op) {
 	if sparse, ok := op.Bool(attrSparse); ok && sparse {
 		op.SetAttr(attrSparse, false)
 	}
@@ -18,7 +18,7 @@ func makeDense(p *Program) {
 			if sparse, _ := op.Bool(attrSparse); !sparse || !op.Role().Has(RoleBackward) {
 				continue
 			}
-			op.MakeDense()
+			MakeDense(op)
 			for _, name := range op.OutputNames() {
 				if v, ok := b.Var(name); ok && v.Kind == SelectedRows {
 					v.Kind = LoDTensor
