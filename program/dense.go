@@ -10,8 +10,8 @@ func MakeDense(op *Op) {
 	}
 }
 
-// makeDense makes gradients dense that runs of a block add up, as how many rows they have together is known only when the runs have ended. Fluid adds up the rows. Tables that only servers
-// hold keep theirs, and are refused later.
+// makeDense makes gradients dense that runs of a block add up, where Fluid collects rows: how many they are together is known only when the runs have ended. On a cluster trainers hold such a
+// table, even if it is distributed.
 func makeDense(p *Program) {
 	for _, b := range p.Blocks[1:] {
 		for _, op := range b.Ops {
