@@ -199,6 +199,10 @@ func unscaled(p *program.Program, name string) string {
 			scales[op.In("Scale")] = true
 		case "update_loss_scaling":
 			scales[op.In("PrevLossScaling")] = true
+		case "elementwise_div": // of each gradient, before Paddle 1.8
+			if strings.Contains(op.In("X"), program.GradSuffix) && !op.Role().Has(program.RoleBackward) {
+				scales[op.In("Y")] = true
+			}
 		}
 	}
 	for _, op := range p.Global().Ops {

@@ -63,8 +63,10 @@ func TestLossName(t *testing.T) {
 		"elementwise_mul X=cost Y=scale -> Out=loss | axis=-1 op_role=256" + backward + "check_finite_and_unscale X=g Scale=scale -> Out=g FoundInfinite=f | op_role=2":                        "cost",
 		"elementwise_mul X=scale Y=cost -> Out=loss | axis=-1 op_role=256" + backward + "update_loss_scaling X=g FoundInfinite=f PrevLossScaling=scale -> Out=g LossScaling=scale | op_role=2": "cost",
 		"elementwise_mul X=cost Y=weight -> Out=loss | axis=-1 op_role=256" + backward + "check_finite_and_unscale X=g Scale=scale -> Out=g FoundInfinite=f | op_role=2":                       "loss",
-		"elementwise_mul X=cost Y=scale -> Out=loss | axis=-1 op_role=256": "loss",
-		"mean X=cost -> Out=y | op_role=0":                                 "",
+		"elementwise_mul X=cost Y=scale -> Out=loss | axis=-1 op_role=256":                                                                                        "loss",
+		"elementwise_mul X=cost Y=scale -> Out=loss | axis=-1 op_role=256" + backward + "elementwise_div X=w@GRAD.cast_fp32 Y=scale -> Out=g | axis=-1 op_role=2": "cost",
+		"elementwise_mul X=cost Y=scale -> Out=loss | axis=-1 op_role=256" + backward + "elementwise_div X=h@GRAD Y=scale -> Out=g | axis=-1 op_role=1":           "loss",
+		"mean X=cost -> Out=y | op_role=0": "",
 	} {
 		p := program.New()
 		if err := fluidtext.Append(p.Global(), lines); err != nil {

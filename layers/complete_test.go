@@ -19,7 +19,7 @@ var withoutLayer = map[string]string{
 	"Conv2D and its like choose it by their options": "depthwise_conv2d depthwise_conv2d_transpose",
 	"batch_norm is the same on the rows of a batch":  "sync_batch_norm",
 	"functions of Paddle 2 on each element":          "isclose isfinite_v2 isinf_v2 isnan_v2 conj empty",
-	"passes for quantisation write it": `dequantize_linear fake_channel_wise_dequantize_max_abs fake_channel_wise_quantize_abs_max fake_channel_wise_quantize_dequantize_abs_max
+	"passes for quantisation write it": `dequantize_abs_max dequantize_linear dequantize_log fake_channel_wise_dequantize_max_abs fake_channel_wise_quantize_abs_max fake_channel_wise_quantize_dequantize_abs_max
 		fake_dequantize_max_abs fake_quantize_abs_max fake_quantize_dequantize_abs_max fake_quantize_dequantize_moving_average_abs_max
 		fake_quantize_moving_average_abs_max fake_quantize_range_abs_max moving_average_abs_max_scale quantize_linear`,
 	"optimizers of Fluid write it for gradients": "amp_check_finite_and_scale dgc_clip_by_norm get_tensor_from_selected_rows merge_selected_rows",

@@ -75,8 +75,8 @@ func PaddingIndex(id int64) Option {
 
 // Sparse makes the gradient of the table sparse: it has one row for each id of a batch, and not every row of the table. With SGD, Adagrad, or Adam
 // with optimizer.Lazy, the cost of an update then grows with the batch and not with the table. With other optimizers, and
-// with a penalty, cost and result are those of a dense gradient. On a cluster the table must be of float32, and only those rows travel. In a loop or a branch the gradient is dense: look the
-// rows of a large table up before.
+// with a penalty, cost and result are those of a dense gradient. On a cluster the table must be of float32, and only those rows travel. In a loop or a branch the gradient is dense, and
+// trainers hold the table: look the rows of a large one up before.
 func Sparse() Option {
 	return Option{"Sparse", func(s *settings) { s.sparse = true }}
 }

@@ -144,7 +144,7 @@ func (b *backward) gradientOf(op *program.Op) ([]*program.Op, error) {
 	}
 	if b.outer != nil { // runs of a block add up their parts of a gradient
 		for _, grad := range grads {
-			grad.MakeDense()
+			program.MakeDense(grad)
 		}
 	}
 	return trim(grads), nil

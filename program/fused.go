@@ -82,8 +82,9 @@ var fusedOps = map[string]func(*splitter) bool{
 
 	"fused_batch_norm_act":    splitNorm("act_type"),
 	"fused_bn_add_activation": splitNorm("act_type"),
-	"inplace_abn":             splitNorm("activation"),
+	abnOp:                     splitNorm("activation"),
 
+	abnOp + "_grad":                splitABNGrad,
 	"fused_batch_norm_act_grad":    splitNormGrad,
 	"fused_bn_add_activation_grad": splitNormGrad,
 

@@ -1,6 +1,9 @@
 package program
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // The functions of this file write gradients of merged ops as the gradients of their parts.
 
@@ -106,6 +109,59 @@ func splitNormGrad(s *splitter) bool {
 	s.unaryGrad("relu", s.in("Y"), s.in(gradOf("Y")), grad)
 	in := map[string][]string{gradOf("Y"): {grad}}
 	for _, slot := range []string{"X", "Scale", "SavedMean", "SavedVariance"} {
+		in[slot] = []string{s.in(slot)}
+	}
+	s.add("batch_norm_grad", in, s.results(gradOf("X"), gradOf("Scale"), gradOf("Bias")), nil, "momentum", "epsilon", "data_layout", "use_global_stats")
+	return true
+}
+
+// abnOp is a normalisation with an activation behind it, whose gradient in Paddle reads only the end of both.
+const abnOp = "inplace_abn"
+
+// before makes the variable of what is in front of the activation of an abnOp that ends in end, so that its gradient finds it by its name.
+func (s *splitter) before(end string) string {
+	name := end + "@BEFORE"
+	if _, taken := s.block.Find(name); taken {
+		s.failed = true
+		return ""
+	}
+	v := Var{Kind: LoDTensor}
+	if like, ok := s.block.Find(end); ok {
+		v = like.Copy("")
+	}
+	v.Name, v.Persistable, v.IsParameter, v.NeedCheckFeed = name, false, false, false
+	s.block.EnsureVar(v)
+	return name
+}
+
+// splitABNGrad writes the gradient of an abnOp with what its parts have left, where Paddle computes it back from the end.
+func splitABNGrad(s *splitter) bool {
+	at := slices.IndexFunc(s.block.Ops, func(op *Op) bool {
+		return op.Type == abnOp && op.Out("SavedMean") != "" && op.Out("SavedMean") == s.op.In("SavedMean")
+	})
+	if at < 0 {
+		return false
+	}
+	forward := s.block.Ops[at]
+	if sync, _ := s.op.Bool("use_sync_bn"); sync || forward.In("X") == forward.Out("Y") {
+		return false
+	}
+	grad := s.in(gradOf("Y"))
+	if function, _ := s.op.Str("activation"); function != "" && function != "identity" {
+		name := forward.Out("Y") + "@BEFORE"
+		if _, ok := s.block.Var(name); !ok {
+			return false
+		}
+		attrs := map[string]Attr{}
+		if alpha, ok := s.op.Attrs["alpha"]; ok && (function == "leaky_relu" || function == "elu") {
+			attrs["alpha"] = alpha
+		}
+		between := s.temporary(s.op.In("Y"))
+		s.add(function+"_grad", map[string][]string{"X": {name}, gradOf("Out"): {grad}}, slots{gradOf("X"): between}, attrs)
+		grad = between
+	}
+	in := map[string][]string{"X": {forward.In("X")}, gradOf("Y"): {grad}}
+	for _, slot := range []string{"Scale", "SavedMean", "SavedVariance"} {
 		in[slot] = []string{s.in(slot)}
 	}
 	s.add("batch_norm_grad", in, s.results(gradOf("X"), gradOf("Scale"), gradOf("Bias")), nil, "momentum", "epsilon", "data_layout", "use_global_stats")

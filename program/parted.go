@@ -23,7 +23,9 @@ func splitNorm(activation string) func(*splitter) bool {
 		}
 		sum, normal := end, end
 		if function != "" {
-			sum, normal = s.between("Y"), ""
+			if sum, normal = s.between("Y"), ""; s.op.Type == abnOp {
+				sum = s.before(end)
+			}
 		}
 		if normal = sum; s.has("Z") {
 			normal = s.between("Y")

@@ -46,10 +46,12 @@ func (c Program) check(ctx context.Context) (seeds []gradcheck.Seed, err error) 
 	var batches []executor.Feed
 	random := rand.New(rand.NewPCG(1, 2))
 	for round := range int64(rounds) {
-		feed := executor.Feed{}
 		if c.Feed != nil {
-			feed = c.Feed(round)
-		} else if feed, err = Draw(p, programRows, random); err != nil {
+			batches = append(batches, c.Feed(round))
+			continue
+		}
+		feed, err := Draw(p, programRows, random)
+		if err != nil {
 			return nil, err
 		}
 		batches = append(batches, feed)

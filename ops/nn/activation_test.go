@@ -36,6 +36,8 @@ var activationCases = []Case{
 	{Type: "maxout", Name: "last axis", Attrs: attrs{"groups": int32(3), "axis": int32(-1)}, Inputs: slots{"X": One(Spread(3, 2, 6))}},
 	alongAxis("softmax", 1, upright, uprightShare),
 	alongAxis("log_softmax", -2, upright, uprightLog),
+	{Type: "softmax", Name: "a number", Inputs: slots{"X": One(Floats(nil, 3))}, Want: slots{"Out": One(Floats(nil, 1))}},
+	{Type: "log_softmax", Name: "a number", Inputs: slots{"X": One(Floats(nil, 3))}, Want: slots{"Out": One(Floats(nil, 0))}},
 	{Type: "softmax", Name: "the first axis", Attrs: attrs{"axis": int32(0)}, Inputs: slots{"X": One(Spread(3, 3, 2))}},
 	{Type: "log_softmax", Inputs: slots{"X": One(Floats(dims{2, 2}, 0, ln3, 1000, 1000))},
 		Want: slots{"Out": One(Floats(dims{2, 2}, math.Log(0.25), math.Log(0.75), -math.Ln2, -math.Ln2))}},

@@ -55,6 +55,8 @@ var quantizeCases = []Case{
 	{Type: "quantize_linear", Outputs: notWritten, Name: "channels", Attrs: attrs{"bit_length": int32(3), "quant_axis": int32(1)}, Inputs: slots{"X": One(Floats(dims{2, 2}, -2, 1, 2, 4)), "Scale": row(2, 4)},
 		Want: slots{"Y": One(Floats(dims{2, 2}, -3, 1, 3, 3))}},
 	{Type: "dequantize_linear", Outputs: notWritten, Attrs: attrs{"bit_length": int32(3)}, Inputs: slots{"X": row(-3, 1), "Scale": row(6)}, Want: slots{"Y": row(-6, 2)}},
+	{Type: "dequantize_abs_max", Attrs: attrs{"max_range": float32(127)}, Inputs: slots{"X": One(Int32s(dims{2, 2}, -127, 0, 127, 1)), "Scale": row(254)}, Want: slots{"Out": One(Floats(dims{2, 2}, -254, 0, 254, 2))}},
+	{Type: "dequantize_log", Inputs: slots{"X": One(Int32s(dims{2, 2}, 0, 127, -128, -1)), "Dict": One(magnitudes())}, Want: slots{"Out": One(Floats(dims{2, 2}, 0, 127, 0, -127))}},
 	{Type: "dequantize_linear", Outputs: notWritten, Name: "observer", Attrs: attrs{"only_observer": true}, Inputs: slots{"X": row(-3, 1), "Scale": row(6)}, Want: slots{"Y": row(-3, 1)}},
 }
 
@@ -83,6 +85,25 @@ func TestQuantizationThatDoesNotFit(t *testing.T) {
 	} {
 		if err := Golden(c.Case); fault.KindOf(err) != c.want {
 			t.Errorf("%v: %v", c.Case, err)
+		}
+	}
+}
+
+// magnitudes is a dictionary in which a number stands at its own place.
+func magnitudes() *tensor.Tensor {
+	all := make([]float64, 128)
+	for i := range all {
+		all[i] = float64(i)
+	}
+	return Floats(dims{128}, all...)
+}
+
+// A number beyond a byte names no magnitude.
+func TestBytesThatAreNone(t *testing.T) {
+	for _, x := range []int32{128, -129, 1 << 30} {
+		c := Case{Type: "dequantize_log", Inputs: slots{"X": One(Int32s(dims{1}, x)), "Dict": One(magnitudes())}}
+		if err := Golden(c); fault.KindOf(err) != fault.InvalidArgument {
+			t.Errorf("%d: %v", x, err)
 		}
 	}
 }

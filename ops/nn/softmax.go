@@ -13,7 +13,7 @@ func init() {
 	opkit.Register(ops.Def{
 		Type:    "softmax",
 		Doc:     "Turns an axis of X into probabilities: Out = exp(X - max(X)) / sum(exp(X - max(X))).",
-		Inputs:  []ops.Slot{{Name: "X", Doc: "float, rank 1 or more"}},
+		Inputs:  []ops.Slot{{Name: "X", Doc: "float; without dims it is one class"}},
 		Outputs: []ops.Slot{{Name: "Out", Doc: "of the shape and type of X"}},
 		Attrs:   classAxis,
 		Infer:   inferSoftmax,
@@ -34,7 +34,7 @@ func init() {
 	opkit.Register(ops.Def{
 		Type:    "log_softmax",
 		Doc:     "The logarithms of the probabilities of an axis of X: Out = X - log(sum(exp(X))).",
-		Inputs:  []ops.Slot{{Name: "X", Doc: "float, rank 1 or more"}},
+		Inputs:  []ops.Slot{{Name: "X", Doc: "float; without dims it is one class"}},
 		Outputs: []ops.Slot{{Name: "Out", Doc: "of the shape and type of X"}},
 		Attrs:   classAxis,
 		Infer:   inferSoftmax,
@@ -53,10 +53,7 @@ func init() {
 }
 
 func inferSoftmax(s *ops.Shapes) error {
-	rank := len(s.In("X").Dims)
-	if rank == 0 {
-		return s.Errorf("X", "rank 1 or more")
-	}
+	rank := max(1, len(s.In("X").Dims)) // a number is one class
 	if _, err := opkit.AxisAttr(s, "axis", s.Int("axis"), rank); err != nil {
 		return err
 	}
@@ -69,6 +66,9 @@ type columns struct{ rows, classes, inner int }
 
 func columnsOf(b *ops.Binding, dims []int64) columns {
 	axis := int(b.Int("axis"))
+	if len(dims) == 0 {
+		return columns{1, 1, 1}
+	}
 	if axis < 0 {
 		axis += len(dims)
 	}
