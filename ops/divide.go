@@ -108,117 +108,6 @@ func (d *division) run(block *program.Block, op *program.Op) {
 	}
 }
 
-// turns reports whether an op moves the records to another axis, or reads what has them there.
-func (d *division) turns(op *program.Op, def *Def) bool {
-	if d.largest(op.InputNames()) != apart {
-		return false
-	}
-	to, _ := op.Int("output_dim_idx")
-	return op.Type == "transpose" || op.Type == "transpose2" || def.RecordsAlong != nil || op.Type == "fill_constant_batch_size_like" && to != 0 ||
-		slices.ContainsFunc(op.InputNames(), func(name string) bool { return d.axis[name] != 0 })
-}
-
-// turn follows an op that transposes, that slices, that takes or adds axes, that computes each element by itself, or whose definition says where its records lie. Any other op mixes records that do not lie along axis 0.
-func (d *division) turn(op *program.Op, def *Def) {
-	if def.RecordsAlong != nil {
-		d.turnSlots(op, def)
-		return
-	}
-	at, share := -1, apart
-	for _, name := range op.InputNames() {
-		switch {
-		case d.of[name] != apart:
-		case at < 0:
-			at = d.axis[name]
-		case at != d.axis[name]:
-			share = mixed
-		}
-	}
-	kept := true
-	switch op.Type {
-	case "transpose", "transpose2":
-		order, _ := op.Ints("axis")
-		at = slices.Index(order, int64(at))
-		kept = at >= 0
-	case "fill_constant_batch_size_like":
-		from, _ := op.Int("input_dim_idx")
-		to, _ := op.Int("output_dim_idx")
-		kept = from == int64(at)
-		at = int(to)
-	case "slice", "strided_slice":
-		at, kept = sliced(op, at)
-	case "squeeze", "squeeze2", "unsqueeze", "unsqueeze2":
-		at, kept = squeezed(op, at)
-	default:
-		kept = def.Class == Compute && def.RowSliced
-	}
-	if !kept {
-		share = mixed
-	}
-	d.write(op, op.OutputNames(), share, false)
-	for _, name := range op.OutputNames() {
-		if share == apart && at > 0 {
-			d.axis[name] = at
-		}
-	}
-}
-
-// sliced returns the axis of the records of what a slice leaves, if it takes all of them.
-func sliced(op *program.Op, at int) (axis int, ok bool) {
-	axes, _ := op.Ints("axes")
-	gone, _ := op.Ints("decrease_axis")
-	axis = at
-	for _, a := range slices.Concat(axes, gone) {
-		if a < 0 || int(a) == at { // counted from the last axis, which may be the one of the records
-			return 0, false
-		}
-	}
-	for _, a := range gone {
-		if int(a) < at {
-			axis--
-		}
-	}
-	return axis, true
-}
-
-// squeezed returns the axis of the records when axes of extent 1 go or come.
-func squeezed(op *program.Op, at int) (axis int, ok bool) {
-	axes, _ := op.Ints("axes")
-	axis = at
-	for _, a := range axes {
-		switch comes := strings.HasPrefix(op.Type, "un"); {
-		case a < 0 || !comes && int(a) == at:
-			return 0, false
-		case comes && int(a) <= axis:
-			axis++
-		case !comes && int(a) < at:
-			axis--
-		}
-	}
-	return axis, len(axes) > 0 // without, dims say which axes go
-}
-
-// turnSlots follows an op whose definition says along which axes of its slots the records lie.
-func (d *division) turnSlots(op *program.Op, def *Def) {
-	share := apart
-	for slot, names := range op.Inputs {
-		axis, has := def.RecordsAlong[slot]
-		for _, name := range names {
-			if d.of[name] == apart && (!has || d.axis[name] != axis) {
-				share = mixed
-			}
-		}
-	}
-	d.write(op, op.OutputNames(), share, false)
-	for slot, axis := range def.RecordsAlong {
-		for _, name := range op.Outputs[slot] {
-			if share == apart && axis > 0 && name != program.Empty {
-				d.axis[name] = axis
-			}
-		}
-	}
-}
-
 // computed returns the share of what an op computes.
 func (d *division) computed(block *program.Block, op *program.Op, def *Def) share {
 	elements := op.InputNames()
@@ -271,8 +160,9 @@ func (d *division) runControl(op *program.Op, def *Def) {
 	values := d.largest(slices.DeleteFunc(op.InputNames(), func(name string) bool { return slices.Contains(op.Inputs["I"], name) }))
 	index := d.largest(op.Inputs["I"])
 	out := op.OutputNames()
+	turned := slices.ContainsFunc(op.InputNames(), func(name string) bool { return d.axis[name] != 0 })
 	switch {
-	case values == mixed || index > steps || op.Type == "select_input" && d.largest(op.Inputs["Mask"]) > common:
+	case values == mixed || values == apart && turned || index > steps || op.Type == "select_input" && d.largest(op.Inputs["Mask"]) > common:
 		d.write(op, out, mixed, false)
 	case op.Type == "max_sequence_len" && values == apart:
 		d.write(op, out, steps, false)
@@ -283,6 +173,8 @@ func (d *division) runControl(op *program.Op, def *Def) {
 		for _, name := range out {
 			d.step[name] = d.step[name] || d.stepped > 0
 		}
+	case op.Type == "tensor_array_to_tensor" && values == apart && !d.step[op.In("X")]:
+		d.joinItems(op)
 	case op.Type == "lod_tensor_to_array":
 		d.write(op, out, values, false)
 		for _, name := range out {
@@ -301,6 +193,22 @@ func (d *division) runControl(op *program.Op, def *Def) {
 		}
 		d.write(op, out, values, false)
 	}
+}
+
+// joinItems follows an op that joins the items of an array, which have a row for each record.
+func (d *division) joinItems(op *program.Op) {
+	axis, _ := op.Int("axis")
+	stack, _ := op.Bool("use_stack")
+	if axis < 0 || axis == 0 && !stack {
+		d.write(op, op.OutputNames(), mixed, false)
+		return
+	}
+	d.write(op, op.Outputs["OutIndex"], common, false)
+	at := 0
+	if axis == 0 {
+		at = 1
+	}
+	d.set(op, op.Out("Out"), apart, at)
 }
 
 // runBlock follows the block of a loop or of a branch.

@@ -88,9 +88,14 @@ func newReductions(block *program.Block, forward []*program.Op) *reductions {
 		r.infer(op)
 	}
 	if needsDivision(forward) {
-		r.shares = divide(block, forward, func(name string) bool { return r.writers[name] == nil && r.isFed(name) }, r.typeOf, r.records)
+		divideShares(r)
 	}
 	return r
+}
+
+// divideShares follows the shares of the forward pass.
+func divideShares(r *reductions) {
+	r.shares = divide(r.block, r.forward, func(name string) bool { return r.writers[name] == nil && r.isFed(name) }, r.typeOf, r.records)
 }
 
 // isFed reports whether a variable that no op writes comes with the batch.
@@ -119,14 +124,14 @@ func (r *reductions) of(name string) (Merge, error) {
 func (r *reductions) through(op *program.Op, name string) (Merge, error) {
 	switch op.Type {
 	case "mean", "reduce_mean", "reduce_sum":
-		if r.isScalar(op.In("X")) {
+		if r.isScalar(op.In("X")) || reducesRows(r, r.writers[op.In("X")]) {
 			return r.like(op.In("X"), name)
 		}
 		if total, ok := divisor(r, op); ok {
 			return r.quotient(total, name)
 		}
 		r.over[name] = op.In("X")
-		if !r.isScalar(name) {
+		if !r.isScalar(name) && !reducesRows(r, op) {
 			return MergeNone, r.unclear(name, "a loss that reduces only some axes")
 		}
 		if err := r.checkRows(op.In("X")); err != nil {
@@ -164,6 +169,18 @@ func (r *reductions) through(op *program.Op, name string) (Merge, error) {
 		}
 	}
 	return MergeNone, r.unclear(name, "a loss computed by "+op.Type)
+}
+
+// reducesRows reports whether an op reduces the rows of the batch, and no other axis, as in a loss that is a mean over the batch for each step: numbers are left, one for
+// each step, to be added up.
+func reducesRows(r *reductions, op *program.Op) bool {
+	if op == nil || op.Type != "reduce_mean" && op.Type != "reduce_sum" {
+		return false
+	}
+	axes, _ := op.Ints("dim")
+	all, _ := op.Bool("reduce_all")
+	x := op.In("X")
+	return !all && len(axes) == 1 && axes[0] == 0 && !r.isScalar(x) && r.batch[x] && r.checkRows(x) == nil && (r.shares == nil || r.shares.axis[x] == 0)
 }
 
 // divergence returns how kldiv_loss reduces the batch. Both its inputs must have the rows of it.
@@ -326,14 +343,33 @@ func (r *reductions) typeOf(name string) (Meta, bool) {
 
 // checkRows checks that a variable has the rows of the batch, each computed from its row alone, if it depends on the batch.
 func (r *reductions) checkRows(name string) error {
+	err := checkOps(r, name)
+	if err == nil || r.shares != nil {
+		return err
+	}
+	clear(r.rowwise)
+	if !slices.ContainsFunc(r.forward, func(op *program.Op) bool { return op.Type == "transpose" || op.Type == "transpose2" }) {
+		return err
+	}
+	divideShares(r) // the records may lie along another axis in between
+	if checkOps(r, name) != nil {
+		r.shares = nil
+		clear(r.rowwise)
+		return err
+	}
+	return nil
+}
+
+// checkOps is checkRows by the ops alone, which see records along axis 0, or by shares if there are some.
+func checkOps(r *reductions, name string) error {
 	op := r.writers[name]
 	if op == nil || !r.batch[name] || r.rowwise[name] {
 		return nil
 	}
-	r.rowwise[name] = true
 	if r.shares != nil {
 		return r.checkShare(name)
 	}
+	r.rowwise[name] = true
 	def, _ := Lookup(op.Type)
 	if def == nil || def.Class == Read || def.Class == Feed {
 		return nil
@@ -347,7 +383,7 @@ func (r *reductions) checkRows(name string) error {
 		}
 	}
 	for _, from := range r.records.elements(op) {
-		if err := r.checkRows(from); err != nil {
+		if err := checkOps(r, from); err != nil {
 			return err
 		}
 	}
@@ -369,9 +405,14 @@ func (r *reductions) checkShare(name string) error {
 }
 
 func mixes(op *program.Op, name string) error {
+	hint := "train the model on one machine: a trainer of a cluster has only a part of the rows"
+	if op.Type == "gather" || op.Type == "gather_nd" {
+		hint = "train the model on one machine: the index counts rows of the whole batch, and a trainer of a cluster has a part of them; or compute the loss at all positions of a record, " +
+			"with a label that it ignores (ignore_index) where there is none"
+	}
 	return At(op, fault.E(fault.Unsupported, fault.Var(name), fault.Got("a loss that depends on "+op.Type+", which mixes the rows of a batch"),
 		fault.Want("ops that compute each row by itself, before a mean or a sum over the batch"),
-		fault.Hint("train the model on one machine: a trainer of a cluster has only a part of the rows")))
+		fault.Hint(hint)))
 }
 
 func (r *reductions) unclear(name, got string) error {

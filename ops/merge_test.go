@@ -200,8 +200,12 @@ func TestOpsThatMixRowsAreRefused(t *testing.T) {
 		"flattened records two at a time": {func(_ *layers.Model, x variable) variable {
 			return layers.Reshape(layers.Square(layers.Reshape(x, []int64{-1, 2})), []int64{-1, 8})
 		}, "reshape2"},
-		"one row":             {func(_ *layers.Model, x variable) variable { return layers.Reshape(x, []int64{1, -1}) }, "reshape2"},
-		"transposed":          {func(_ *layers.Model, x variable) variable { return layers.Transpose(x, []int{1, 0}) }, "transpose2"},
+		"one row":    {func(_ *layers.Model, x variable) variable { return layers.Reshape(x, []int64{1, -1}) }, "reshape2"},
+		"transposed": {func(_ *layers.Model, x variable) variable { return layers.Transpose(x, []int{1, 0}) }, ""},
+		"transposed, and joined along the axis of the records": {func(_ *layers.Model, x variable) variable {
+			y := layers.Transpose(x, []int{1, 0})
+			return layers.Concat([]variable{y, y}, 1)
+		}, "transpose2"},
 		"joined along axis 0": {func(_ *layers.Model, x variable) variable { return layers.Concat([]variable{x, x}, 0) }, "concat"},
 		"joined along axis 1": {func(_ *layers.Model, x variable) variable { return layers.Concat([]variable{x, x}, 1) }, ""},
 		"parts of axis 1":     {func(_ *layers.Model, x variable) variable { return layers.Split(x, 2, 1)[1] }, ""},

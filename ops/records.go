@@ -22,10 +22,10 @@ type records struct {
 // all its rows are equal. divided reports whether the batch of a slot is divided.
 func (r *records) keptApart(op *program.Op, divided func(slot string) bool) bool {
 	from := []string{op.Out("Out")}
-	switch op.Type {
-	case "reshape", "reshape2", "flatten", "flatten2":
+	switch {
+	case keepsOrder(op):
 		from = append(from, op.In("X"))
-	case "fill_constant", "expand_v2":
+	case op.Type == "fill_constant" || op.Type == "expand_v2":
 		if divided("X") || divided("ValueTensor") {
 			return false
 		}
@@ -59,6 +59,11 @@ func (r *records) elements(op *program.Op) []string {
 		gives := slices.ContainsFunc(slot, func(slot string) bool { return slices.Contains(op.Inputs[slot], name) })
 		return gives && one[name].Value != nil && two[name].Value != nil && r.once(name)
 	})
+}
+
+// keepsOrder reports whether an op gives the elements of X other dims, in their order.
+func keepsOrder(op *program.Op) bool {
+	return slices.Contains([]string{"reshape", "reshape2", "flatten", "flatten2"}, op.Type)
 }
 
 // equal reports whether an op computes the same known values of batches of any number of records, as it does of the dims of a row, such as the height and width of an image that
@@ -140,15 +145,17 @@ func (r *records) infer(n int64) map[string]Meta {
 			}
 			continue
 		}
-		shapes, err := Infer(op, func(name string) (Meta, bool) {
+		typeOf := func(name string) (Meta, bool) {
 			if m, ok := types[name]; ok {
 				return m, true
 			}
 			return brought(name)
-		})
+		}
+		shapes, err := Infer(op, typeOf)
 		if err != nil {
 			continue // what it writes stays unknown
 		}
+		r.inferSteps(op, shapes, typeOf)
 		for slot, names := range op.Outputs {
 			for i, name := range names {
 				if m := shapes.Outs(slot)[i]; name != program.Empty && m.Kind != 0 {
@@ -158,4 +165,37 @@ func (r *records) infer(n int64) map[string]Meta {
 		}
 	}
 	return types
+}
+
+// inferSteps sets the types of what recurrent takes from its block.
+func (r *records) inferSteps(op *program.Op, shapes *Shapes, typeOf func(name string) (Meta, bool)) {
+	index, _ := op.SubBlock("sub_block")
+	block, err := r.block.Program().Block(index)
+	inside := GivenTypes(shapes)
+	if err != nil || inside == nil {
+		return
+	}
+	in := func(name string) (Meta, bool) {
+		if m, ok := inside[name]; ok {
+			return m, true
+		}
+		if v, own := block.Var(name); own {
+			return MetaOf(v), true
+		}
+		return typeOf(name)
+	}
+	for _, step := range block.Ops {
+		inferred, err := Infer(step, in)
+		if err != nil {
+			return
+		}
+		for slot, names := range step.Outputs {
+			for i, name := range names {
+				if m := inferred.Outs(slot)[i]; name != program.Empty && m.Kind != 0 {
+					inside[name] = m
+				}
+			}
+		}
+	}
+	LeftTypes(shapes, in)
 }

@@ -23,6 +23,11 @@ func overwrites(op *Op, name string) bool {
 // separate gives the values that a variable has before and after such an op two names. The last value keeps the name, unless the first one is fed. It leaves variables that
 // outlive a run, or that ops of several blocks touch.
 func separate(p *Program) {
+	for _, b := range p.Blocks {
+		for _, op := range b.Ops {
+			addInPlace(b, op)
+		}
+	}
 	if !slices.ContainsFunc(p.Blocks, func(b *Block) bool {
 		return slices.ContainsFunc(b.Ops, func(op *Op) bool { return len(overwritten(op)) > 0 })
 	}) {
@@ -52,6 +57,18 @@ func separate(p *Program) {
 				}
 			}
 		}
+	}
+}
+
+// addInPlace lets an op that adds or multiplies into Y do so into X, as the merging of gradients of several steps needs: it adds to a variable that outlives them.
+func addInPlace(b *Block, op *Op) {
+	if op.Type != "elementwise_add" && op.Type != "elementwise_mul" || op.In("Y") != op.Out("Out") || op.In("X") == op.In("Y") {
+		return
+	}
+	x, found := b.Find(op.In("X"))
+	y, also := b.Find(op.In("Y"))
+	if found && also && x.Kind == LoDTensor && y.Kind == LoDTensor && x.DType == y.DType && slices.Equal(x.Dims, y.Dims) {
+		op.Inputs["X"], op.Inputs["Y"] = op.Inputs["Y"], op.Inputs["X"]
 	}
 }
 

@@ -1,0 +1,209 @@
+package ops
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/edl-go/edl/program"
+)
+
+// turns reports whether an op moves the records to another axis, or reads what has them there.
+func (d *division) turns(op *program.Op, def *Def) bool {
+	if d.largest(op.InputNames()) != apart {
+		return false
+	}
+	to, _ := op.Int("output_dim_idx")
+	return op.Type == "transpose" || op.Type == "transpose2" || def.RecordsAlong != nil || op.Type == "fill_constant_batch_size_like" && to != 0 || d.reshaped(op, 0) > 0 || slices.ContainsFunc(op.InputNames(), func(name string) bool { return d.axis[name] != 0 })
+}
+
+// turn follows an op that transposes, that computes each element by itself, that works along other axes than that of the records, or whose definition says where its records
+// lie. Any other op mixes records that do not lie along axis 0.
+func (d *division) turn(op *program.Op, def *Def) {
+	if def.RecordsAlong != nil {
+		d.turnSlots(op, def)
+		return
+	}
+	at, share := -1, apart
+	for _, name := range op.InputNames() {
+		switch {
+		case d.of[name] != apart:
+		case at < 0:
+			at = d.axis[name]
+		case at != d.axis[name]:
+			share = mixed
+		}
+	}
+	if op.Type == "fill_constant_batch_size_like" {
+		from, _ := op.Int("input_dim_idx")
+		to, _ := op.Int("output_dim_idx")
+		if from != int64(at) {
+			share = mixed
+		}
+		at = int(to)
+	} else if keepsOrder(op) {
+		if at = d.reshaped(op, at); at < 0 {
+			share = mixed
+		}
+	} else if move := alongAxes[op.Type]; move != nil {
+		if at = move(d, op, at); at < 0 {
+			share = mixed
+		}
+	} else if def.Class != Compute || !def.RowSliced {
+		share = mixed
+	}
+	d.write(op, op.OutputNames(), share, false)
+	for _, name := range op.OutputNames() {
+		if share == apart && at > 0 {
+			d.axis[name] = at
+		}
+	}
+}
+
+// alongAxes says for some ops which axis has the records afterwards, of those that lie along axis at before. It is -1 if the op mixes them, or if attributes do not
+// tell: axes that count from the end need the rank.
+var alongAxes = map[string]func(d *division, op *program.Op, at int) int{
+	"transpose": transposed, "transpose2": transposed,
+	"slice": sliced, "strided_slice": sliced,
+	"squeeze": squeezed, "squeeze2": squeezed, "unsqueeze": squeezed, "unsqueeze2": squeezed,
+	"split": sameAxis, "concat": sameAxis, "reverse": sameAxis, "flip": sameAxis,
+	"unstack": func(_ *division, op *program.Op, at int) int {
+		axis, _ := op.Int("axis")
+		return without(at, []int64{axis})
+	},
+	"stack": func(_ *division, op *program.Op, at int) int {
+		axis, _ := op.Int("axis")
+		switch {
+		case axis < 0:
+			return -1
+		case axis <= int64(at):
+			return at + 1
+		}
+		return at
+	},
+	"reduce_sum": reduced, "reduce_mean": reduced, "reduce_max": reduced, "reduce_min": reduced,
+	"lookup_table": func(_ *division, _ *program.Op, at int) int { return at },
+	"mul": func(d *division, op *program.Op, at int) int {
+		columns, _ := op.Int("x_num_col_dims")
+		if d.of[op.In("Y")] == apart || int64(at) >= max(columns, 1) {
+			return -1
+		}
+		return at
+	},
+}
+
+// reshaped returns which axis has the records after an op that gives elements other dims and keeps their order, -1 if that is not known or if none has them: the axis before
+// which there are as many elements, and which has twice the extent in a batch of twice the records.
+func (d *division) reshaped(op *program.Op, at int) int {
+	if !keepsOrder(op) {
+		return -1
+	}
+	x, two := d.records.known(1)[op.In("X")], d.records.known(2)[op.In("X")]
+	out, outTwo := d.records.known(1)[op.Out("Out")], d.records.known(2)[op.Out("Out")]
+	if at >= len(x.Dims) || len(out.Dims) == 0 || len(out.Dims) != len(outTwo.Dims) || len(x.Dims) != len(two.Dims) || two.Dims[at] != 2*x.Dims[at] || x.LoDLevel > 0 {
+		return -1
+	}
+	before := Product(x.Dims[:at])
+	for i := range out.Dims {
+		if out.Dims[i] != outTwo.Dims[i] {
+			if before < 1 || outTwo.Dims[i] != 2*out.Dims[i] || Product(out.Dims[:i]) != before || !slices.Equal(out.Dims[i+1:], outTwo.Dims[i+1:]) {
+				return -1
+			}
+			return i
+		}
+	}
+	return -1
+}
+
+func transposed(_ *division, op *program.Op, at int) int {
+	order, _ := op.Ints("axis")
+	return slices.Index(order, int64(at))
+}
+
+func sliced(_ *division, op *program.Op, at int) int {
+	axes, _ := op.Ints("axes")
+	if without(at, axes) < 0 {
+		return -1
+	}
+	gone, _ := op.Ints("decrease_axis")
+	return without(at, gone)
+}
+
+// squeezed is of ops that take away or add axes of extent 1. Without a list of them dims say which axes go.
+func squeezed(_ *division, op *program.Op, at int) int {
+	axes, _ := op.Ints("axes")
+	axis := at
+	for _, a := range axes {
+		switch comes := strings.HasPrefix(op.Type, "un"); {
+		case a < 0 || !comes && int(a) == at:
+			return -1
+		case comes && int(a) <= axis:
+			axis++
+		case !comes && int(a) < at:
+			axis--
+		}
+	}
+	if len(axes) == 0 {
+		return -1
+	}
+	return axis
+}
+
+// sameAxis is of ops that work along axis, and keep all axes.
+func sameAxis(_ *division, op *program.Op, at int) int {
+	axes, ok := op.Ints("axis")
+	if axis, one := op.Int("axis"); one {
+		axes, ok = []int64{axis}, true
+	}
+	if !ok || without(at, axes) < 0 {
+		return -1
+	}
+	return at
+}
+
+func reduced(_ *division, op *program.Op, at int) int {
+	axes, _ := op.Ints("dim")
+	all, _ := op.Bool("reduce_all")
+	left := without(at, axes)
+	if keeps, _ := op.Bool("keep_dim"); keeps && left >= 0 {
+		left = at
+	}
+	if all || len(axes) == 0 {
+		return -1
+	}
+	return left
+}
+
+// without returns which axis at is when some axes are gone, -1 if it is one of them or if one counts from the end.
+func without(at int, axes []int64) int {
+	left := at
+	for _, axis := range axes {
+		switch {
+		case axis < 0 || axis == int64(at):
+			return -1
+		case axis < int64(at):
+			left--
+		}
+	}
+	return left
+}
+
+// turnSlots follows an op whose definition says along which axes of its slots the records lie.
+func (d *division) turnSlots(op *program.Op, def *Def) {
+	share := apart
+	for slot, names := range op.Inputs {
+		axis, has := def.RecordsAlong[slot]
+		for _, name := range names {
+			if d.of[name] == apart && (!has || d.axis[name] != axis) {
+				share = mixed
+			}
+		}
+	}
+	d.write(op, op.OutputNames(), share, false)
+	for slot, axis := range def.RecordsAlong {
+		for _, name := range op.Outputs[slot] {
+			if share == apart && axis > 0 && name != program.Empty {
+				d.axis[name] = axis
+			}
+		}
+	}
+}
