@@ -2585,7 +2585,7 @@ type RoleReport struct {
 	Waits         []*Wait                `protobuf:"bytes,1,rep,name=waits,proto3" json:"waits,omitempty"`     // what it waits for now; the field who is empty
 	Failure       *Failure               `protobuf:"bytes,2,opt,name=failure,proto3" json:"failure,omitempty"` // in the last report: why the role failed; absent when it has not
 	Rounds        *RoundTimes            `protobuf:"bytes,3,opt,name=rounds,proto3" json:"rounds,omitempty"`   // where the time of the last rounds went; absent before the first
-	Trace         []byte                 `protobuf:"bytes,4,opt,name=trace,proto3" json:"trace,omitempty"`     // the next piece of an encoded Trace, from a role that ends. A report with a piece has nothing else, and replaces none
+	Trace         []byte                 `protobuf:"bytes,4,opt,name=trace,proto3" json:"trace,omitempty"`     // the next piece of an encoded Trace, from a role that ends. A report with a piece has nothing else, and replaces none. The report after the last piece says that the Trace is whole
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
