@@ -320,10 +320,10 @@ func (p Policy) firstSegment() segment {
 func (q *Queue) EndRound() (id.Round, bool) { return q.endRound, q.stopped && q.policy.Sync }
 
 // Covered returns the first round of sync mode that no trainer can train with the tasks that it was told of: it asks again before.
-func (q *Queue) Covered() id.Round { return q.behind(q.layout.start(q.given)) }
+func (q *Queue) Covered() id.Round { return behind(q, q.layout.start(q.given)) }
 
 // behind returns the first round that needs a record from a number on. It may have some before, too, where more files may come: until then it has no batch.
-func (q *Queue) behind(record int64) id.Round {
+func behind(q *Queue, record int64) id.Round {
 	i := len(q.segments) - 1
 	if i < 0 {
 		return 0
