@@ -123,6 +123,9 @@ type Progress struct {
 	// them. So it is where an async job, or one with backup trainers, has ended within a pass. They are the numbers of records that are not, and that are, in
 	// turn, with spaces between them: "0 60 20 20" are the records 0 to 59 and 80 to 99.
 	Trained string
+	// Files are the files of a dataset that follows a folder, in the order in which they came, where Pass is not at its end: Batch and Trained count their records in this
+	// order. It is for jobs on clusters: base64 of an encoded edl.state.Datasets. Empty: the files have the order of their names.
+	Files string
 }
 
 // TrainOptions says what a run to the end binds and reports.

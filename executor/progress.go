@@ -3,6 +3,7 @@ package executor
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -22,13 +23,17 @@ import (
 // ProgressFile is the name of the file that holds the Progress in a directory of saved variables. No variable of this name can be saved.
 const ProgressFile = "__progress__"
 
+// MaxProgressFiles bounds Progress.Files in bytes.
+const MaxProgressFiles = 1 << 20
+
 const (
 	progressVersion = 1
-	trainedVersion  = 2                   // with Progress.Trained
-	segmentVersion  = 3                   // with Progress.Trained and Progress.Batch
-	progressLimit   = 1024 + trainedLimit // bytes of the file
-	trainedLimit    = 1 << 20             // bytes of Progress.Trained
-	readerLimit     = 128                 // bytes of Progress.Reader
+	trainedVersion  = 2                                      // with Progress.Trained
+	segmentVersion  = 3                                      // with Progress.Trained and Progress.Batch
+	filesVersion    = 4                                      // with Progress.Files
+	progressLimit   = 1024 + trainedLimit + MaxProgressFiles // bytes of the file
+	trainedLimit    = 1 << 20                                // bytes of Progress.Trained
+	readerLimit     = 128                                    // bytes of Progress.Reader
 )
 
 // Bounds of a Progress. Each leaves room for as much again, so that no number of a run that begins with it can wrap.
@@ -55,6 +60,7 @@ type progressText struct {
 	Batch   uint64 `json:"batch"`
 	Reader  string `json:"reader"`
 	Trained string `json:"trained,omitempty"`
+	Files   string `json:"files,omitempty"`
 }
 
 // checkTrained refuses a Trained that is no part of a state.
@@ -85,7 +91,13 @@ func (p Progress) Check() error {
 	case p.Reader == "" && (p.Pass != 0 || p.Batch != 0):
 		return bad(fmt.Sprintf("pass %d, batch %d without a reader hash", p.Pass, p.Batch), "the hash of the reader that they belong to")
 	}
-	return p.checkTrained()
+	if err := p.checkTrained(); err != nil {
+		return err
+	}
+	if _, err := base64.StdEncoding.DecodeString(p.Files); err != nil || len(p.Files) > MaxProgressFiles || p.Files != "" && p.Reader == "" {
+		return bad(fmt.Sprintf("%d bytes of files", len(p.Files)), fmt.Sprintf("at most %d in base64, and the hash of the reader that they belong to", MaxProgressFiles))
+	}
+	return nil
 }
 
 // encodeProgress writes p as a ProgressFile holds it.
@@ -95,12 +107,14 @@ func encodeProgress(p Progress) ([]byte, error) {
 	}
 	version := progressVersion
 	switch {
+	case p.Files != "":
+		version = filesVersion
 	case p.Trained != "" && p.Batch > 0:
 		version = segmentVersion
 	case p.Trained != "":
 		version = trainedVersion
 	}
-	text, err := json.Marshal(progressText{version, p.Steps, p.Pass, p.Batch, p.Reader, p.Trained})
+	text, err := json.Marshal(progressText{version, p.Steps, p.Pass, p.Batch, p.Reader, p.Trained, p.Files})
 	return append(text, '\n'), err
 }
 
@@ -116,10 +130,10 @@ func decodeProgress(text []byte) (Progress, error) {
 	if err := json.Unmarshal(text, &t); err != nil {
 		return corrupt(fault.Quote(string(text)), "the progress of a training run")
 	}
-	if t.Version < progressVersion || t.Version > segmentVersion {
-		return Progress{}, fault.E(fault.Unsupported, fault.Gotf("progress of version %d", t.Version), fault.Wantf("version %d to %d", progressVersion, segmentVersion))
+	if t.Version < progressVersion || t.Version > filesVersion {
+		return Progress{}, fault.E(fault.Unsupported, fault.Gotf("progress of version %d", t.Version), fault.Wantf("version %d to %d", progressVersion, filesVersion))
 	}
-	p := Progress{Steps: t.Steps, Pass: t.Pass, Batch: t.Batch, Reader: t.Reader, Trained: t.Trained}
+	p := Progress{Steps: t.Steps, Pass: t.Pass, Batch: t.Batch, Reader: t.Reader, Trained: t.Trained, Files: t.Files}
 	again, err := encodeProgress(p)
 	if err != nil {
 		return corrupt(err.Error(), "the progress of a training run")

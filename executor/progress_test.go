@@ -96,7 +96,7 @@ func TestForeignProgressIsRefused(t *testing.T) {
 		"half":              {good[:20], fault.Corrupt},
 		"no end of line":    {good[:len(good)-1], fault.Corrupt},
 		"more":              {good + good, fault.Corrupt},
-		"a newer version":   {strings.Replace(good, ":1", ":4", 1), fault.Unsupported},
+		"a newer version":   {strings.Replace(good, ":1", ":5", 1), fault.Unsupported},
 		"no version":        {`{"steps":63}`, fault.Unsupported},
 		"a field more":      {strings.Replace(good, "}", `,"loss":1}`, 1), fault.Corrupt},
 		"a field twice":     {strings.Replace(good, "}", `,"steps":64}`, 1), fault.Corrupt},

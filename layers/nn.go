@@ -1,6 +1,7 @@
 package layers
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/edl-go/edl/fault"
@@ -90,7 +91,7 @@ func Distributed() Option {
 
 // Combine makes Embedding give one row for several ids: for each k ids of [..., k, 1], or for each sequence of ids of layers.LoD. kind is sum, mean, or
 // sqrt: the sum divided by the square root of the number of ids. A padding id reads as zeros and counts. For k ids the lookup and the sum run over the same
-// few rows at a time, so that the rows are in the cache when they are added.
+// few rows at a time, so that the rows are in the cache when they are added. For sequences FusedEmbeddingSeqPool does both in one op.
 func Combine(kind string) Option {
 	return Option{"Combine", func(s *settings) { s.combine = kind }}
 }
@@ -111,6 +112,11 @@ func storedAs(dtype tensor.DType, halves bool) tensor.DType {
 	return dtype
 }
 
+// halvesOf is the mistake of a table that cannot be stored as bfloat16.
+func halvesOf(dtype tensor.DType) *fault.Fault {
+	return fault.E(fault.InvalidArgument, fault.Gotf("StoreBFloat16 for a table of %v", dtype), fault.Want("StoreBFloat16 and Sparse, for a table of float32"))
+}
+
 // Embedding looks up rows of a table [vocabulary, width] by int64 ids [..., 1]. The result is [..., width]. Layers whose Param names the same
 // parameter share a table.
 //
@@ -126,7 +132,7 @@ func Embedding(ids Variable, vocabulary, width int64, opts ...Option) Variable {
 			fault.Hint("declare them with layers.DType(tensor.Int64)")))
 	}
 	if l.halves && (!l.sparse || l.dtype != tensor.Float32) {
-		return l.mistake(fault.E(fault.InvalidArgument, fault.Gotf("StoreBFloat16 for a table of %v", l.dtype), fault.Want("StoreBFloat16 and Sparse, for a table of float32")))
+		return l.mistake(halvesOf(l.dtype))
 	}
 	w := l.parameter("w", l.param, storedAs(l.dtype, l.halves), []int64{vocabulary, width}, Xavier())
 	attrs := Attrs{"padding_idx": l.padID}
@@ -143,17 +149,23 @@ func Embedding(ids Variable, vocabulary, width int64, opts ...Option) Variable {
 	return l.result(rows)
 }
 
-// FusedEmbeddingSeqPool is Embedding with Combine("sum") for sequences of ids, in one op: no rows lie between the lookup and the sum. On a cluster trainers hold
-// the table.
+// FusedEmbeddingSeqPool is Embedding with Combine for sequences of ids, in one op: no rows lie between the lookup and the sum, mean or root mean. The default is
+// Combine("sum"), the only one that Fluid knows. Of tables that grow, SparseEmbedding does the same with Combine.
 //
-// Options: Param (default Xavier), PaddingIndex, Sparse, DType, Name. Op: fused_embedding_seq_pool.
+// Options: Param (default Xavier), PaddingIndex, Sparse, Distributed, StoreBFloat16, Combine, DType, Name. Op: fused_embedding_seq_pool.
 func FusedEmbeddingSeqPool(ids Variable, vocabulary, width int64, opts ...Option) Variable {
-	l := start("fused_embedding_seq_pool", opts, []string{"Param", "PaddingIndex", "Sparse", "DType"}, ids)
+	l := start("fused_embedding_seq_pool", opts, []string{"Param", "PaddingIndex", "Sparse", "Distributed", "StoreBFloat16", "Combine", "DType"}, ids)
 	if l.failed {
 		return l.fail()
 	}
-	w := l.parameter("w", l.param, l.dtype, []int64{vocabulary, width}, Xavier())
-	attrs := Attrs{"padding_idx": l.padID, "combiner": "sum"}
+	if l.halves && (!l.sparse || l.dtype != tensor.Float32) {
+		return l.mistake(halvesOf(l.dtype))
+	}
+	w := l.parameter("w", l.param, storedAs(l.dtype, l.halves), []int64{vocabulary, width}, Xavier())
+	attrs := Attrs{"padding_idx": l.padID, "combiner": cmp.Or(l.combine, "sum")}
+	if l.distributed {
+		attrs["is_distributed"] = true
+	}
 	if l.sparse {
 		attrs["is_sparse"] = true
 	}

@@ -66,8 +66,8 @@ func entry[N int64 | float64](form string, number N) string {
 //
 // Refuse and EvictOldest contradict each other, and so do EvictUnseen and EvictUnseenDays, and CountFilterEntry and ProbabilityEntry.
 //
-// Options: Param, PaddingIndex, StoreBFloat16, Combine, Refuse, EvictOldest, EvictUnseen, EvictUnseenDays, CountFilterEntry, ProbabilityEntry, Name. Ops: lookup_sparse_table; with
-// Combine those of Embedding. The optimizer adds lookup_sparse_table_insert, lookup_sparse_table_rows and, where keys may go or an entry decides, lookup_sparse_table_shrink.
+// Options: Param, PaddingIndex, StoreBFloat16, Combine, Refuse, EvictOldest, EvictUnseen, EvictUnseenDays, CountFilterEntry, ProbabilityEntry, Name. Ops: lookup_sparse_table, which
+// makes one row of each sequence, too; with Combine for k ids those of Embedding. The optimizer adds lookup_sparse_table_insert, lookup_sparse_table_rows and, where keys may go or an entry decides, lookup_sparse_table_shrink.
 func SparseEmbedding(keys Variable, rows, width int64, opts ...Option) Variable {
 	l := start("sparse_embedding", opts, []string{"Param", "PaddingIndex", "StoreBFloat16", "Combine", "Refuse", "EvictOldest", "EvictUnseen", "EvictUnseenDays", "CountFilterEntry", "ProbabilityEntry"}, keys)
 	if l.failed {
@@ -94,8 +94,12 @@ func SparseEmbedding(keys Variable, rows, width int64, opts ...Option) Variable 
 	}
 	attrs["padding_idx"], attrs["shape"] = l.padID, table["W"][0].Dims()
 	table["Ids"] = []Variable{keys}
+	sequences := keys.v.LoDLevel > 0 && len(keys.Dims()) == 2
+	if l.combine != "" && sequences {
+		attrs["combiner"] = l.combine
+	}
 	found := l.op("lookup_sparse_table", table, attrs, "Out")
-	if l.combine != "" && !l.failed {
+	if l.combine != "" && !sequences && !l.failed {
 		found = l.combined(found)
 	}
 	return l.result(found)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/edl-go/edl/dataset"
 	"github.com/edl-go/edl/dataset/recordio"
+	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/internal/testkit"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
@@ -173,6 +174,62 @@ func TestFollowedJobGoesOnFromItsCheckpoint(t *testing.T) {
 				if s.State == job.State_SUCCEEDED {
 					break
 				}
+			}
+			for record, x := range testkit.Saved(t, save, m.Program)["updates"].Float32s() {
+				if x != 1 {
+					t.Errorf("record %d was applied %v times", record, x)
+				}
+			}
+		})
+	}
+}
+
+// The state that a job leaves which follows a folder, ended by its user before all files have come, names these files: another job goes on with it, in another shape and another
+// folder, in which the files have another order than they came in. Each record is trained once.
+func TestFollowedJobGoesOnFromItsState(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []job.Mode{job.Mode_ASYNC, job.Mode_SYNC} {
+		t.Run(mode.String(), func(t *testing.T) {
+			inShort(t, mode.String(), job.Mode_ASYNC.String())
+			t.Parallel()
+			const records = 400
+			m, _ := countingUpdates(t, records)
+			l := newRig(t).listener()
+			client := executorOf(t, l, &remote.JobSpec{}).Client()
+			first, state, save := growing{t, t.TempDir()}, t.TempDir(), t.TempDir()
+			spec := func() *job.JobSpec {
+				s := shortLived()
+				s.Mode, s.RecordsPerTask = mode, 16
+				return s
+			}
+			one := spec()
+			one.Save = state
+			id := submitFollowing(t, client, m, first, one)
+			for i, name := range []string{"part-3", "part-1", "part-2"} {
+				first.add(name, int64(i)*100, int64(i)*100+100)
+				reaches(t, client, id, func(l *rpc.LedgerResponse, _ *job.CheckpointStatus) bool {
+					return len(l.Passes) > 0 && l.Passes[0].Records >= int64(i)*100+90
+				})
+			}
+			if s, err := client.Finish(bounded(t), id, nil); err != nil || s.State != job.State_SUCCEEDED {
+				t.Fatal(s, err)
+			}
+			p, _, err := executor.ReadProgress(state)
+			if err != nil || p.Pass != 0 || p.Files == "" {
+				t.Fatalf("the state is at %+v, %v", p, err)
+			}
+			second := growing{t, t.TempDir()}
+			for _, name := range []string{"part-1", "part-2", "part-3"} {
+				second.move(filepath.Join(first.dir, name), name)
+			}
+			second.add("part-0", 300, records)
+			second.end()
+			two := spec()
+			two.Trainers, two.Pservers, two.Params, two.Save = 3, 1, state, save
+			id = submitFollowing(t, client, m, second, two)
+			reaches(t, client, id, func(l *rpc.LedgerResponse, _ *job.CheckpointStatus) bool { return l.Complete })
+			if s, err := client.Watch(bounded(t), id, func(*job.Event) error { return nil }); err != nil || s.State != job.State_SUCCEEDED {
+				t.Fatal(s, err)
 			}
 			for record, x := range testkit.Saved(t, save, m.Program)["updates"].Float32s() {
 				if x != 1 {

@@ -50,6 +50,27 @@ var sequenceModels = map[string]func(m *layers.Model, words layers.Variable) lay
 		dense := layers.FusedEmbeddingSeqPool(tags, testkit.Classes, 3)
 		return scored(layers.Sums([]layers.Variable{sparse, dense, layers.SequencePool(layers.FC(words, 3), "sum")}))
 	},
+	"fused_embedding_seq_pool of tables of servers": func(m *layers.Model, words layers.Variable) layers.Variable {
+		tags := layers.Data(m, "tags", layers.Dims(1), layers.DType(tensor.Int64), layers.LoD(1))
+		table := func(name string, options ...layers.Option) []layers.Option {
+			return append(options, layers.Sparse(), layers.Distributed(), layers.Param(layers.ParamAttr{Name: name}))
+		}
+		return scored(layers.Sums([]layers.Variable{
+			layers.FusedEmbeddingSeqPool(tags, testkit.Classes, 3, table("shared", layers.Combine("mean"), layers.PaddingIndex(1))...),
+			layers.FusedEmbeddingSeqPool(tags, testkit.Classes, 3, table("shared", layers.Combine("sqrt"))...),
+			layers.FusedEmbeddingSeqPool(tags, testkit.Classes, 3, table("halves", layers.Combine("sum"), layers.StoreBFloat16())...),
+			layers.FusedEmbeddingSeqPool(tags, testkit.Classes, 3, layers.Sparse(), layers.Combine("mean"), layers.StoreBFloat16()),
+			layers.SequencePool(layers.FC(words, 3), "sum")}))
+	},
+	"lookup_sparse_table with a combiner": func(m *layers.Model, words layers.Variable) layers.Variable {
+		tags := layers.Data(m, "tags", layers.Dims(1), layers.DType(tensor.Int64), layers.LoD(1))
+		shared := layers.Param(layers.ParamAttr{Name: "shared"})
+		return scored(layers.Sums([]layers.Variable{
+			layers.SparseEmbedding(tags, 500, 3, shared, layers.Combine("mean"), layers.PaddingIndex(1)),
+			layers.SparseEmbedding(tags, 500, 3, shared, layers.Combine("sqrt")),
+			layers.SparseEmbedding(tags, 500, 3, layers.Combine("sum"), layers.StoreBFloat16()),
+			layers.SequencePool(layers.FC(words, 3), "sum")}))
+	},
 	"gru_unit lstm_unit": func(_ *layers.Model, words layers.Variable) layers.Variable {
 		hidden, _, _ := layers.GRUUnit(layers.FC(words, 9), layers.FC(words, 3), 3)
 		hidden, cell := layers.LSTMUnit(words, hidden, hidden, layers.ForgetBias(1))

@@ -3,6 +3,7 @@ package transpiler
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/compress"
@@ -10,8 +11,8 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// A distributed table is a parameter that no trainer holds: all that trainers do with it is to look rows up, by lookup_table with is_sparse and
-// is_distributed. In each step a trainer asks servers for the rows that its batch names, each once. The gradient travels by rows (rows.go).
+// A distributed table is a parameter that no trainer holds: all that trainers do with it is to look rows up, by lookup_table or fused_embedding_seq_pool with is_sparse
+// and is_distributed. In each step a trainer asks servers for the rows that its batch names, each once. The gradient travels by rows (rows.go).
 //
 //	trainer                                              pserver, for the slice S of the table W
 //	split_ids: ids -> rows of each slice, places
@@ -27,6 +28,9 @@ type table struct {
 	lookups []*node // of the forward pass, in order
 	grown   *node   // of a table that grows, the op that gives keys their rows; else nil
 }
+
+// lookupOps look rows up by their numbers.
+var lookupOps = []string{"lookup_table", "lookup_table_v2", "fused_embedding_seq_pool"}
 
 // findTables finds the distributed tables.
 func findTables(s *state) error {
@@ -71,9 +75,9 @@ func tableOf(s *state, g *group, param string) *table {
 		case n.duty == dutyUpdate:
 		case n.op.In("W") != param || !sparse || !distributed:
 			return nil
-		case n.op.Type == "lookup_table" || n.op.Type == "lookup_table_v2":
+		case slices.Contains(lookupOps, n.op.Type):
 			t.lookups = append(t.lookups, n)
-		case n.op.Type == "lookup_table_grad" || n.op.Type == "lookup_table_v2_grad":
+		case slices.Contains(lookupOps, strings.TrimSuffix(n.op.Type, "_grad")):
 			gradients = append(gradients, n)
 		default:
 			return nil
@@ -115,6 +119,11 @@ func (w *lookupWriter) write(n *node) error {
 	}
 	if t.grown != nil {
 		op.SetAttr("auto_grown_table", true)
+	}
+	if combiner, ok := n.op.Str("combiner"); ok {
+		op.SetAttr("combiner", combiner)
+	} else if strings.HasPrefix(n.op.Type, "fused_embedding_seq_pool") {
+		op.SetAttr("combiner", "sum") // Fluid's default
 	}
 	op.SetAttr("padding_idx", padding)
 	w.block.Append(op)

@@ -29,7 +29,7 @@ func widened(p *program.Program) *program.Program {
 func OnlyLookedUp(p *program.Program, name string) bool {
 	block := p.Global()
 	return !slices.ContainsFunc(block.Uses()[name].Readers, func(at int) bool {
-		return block.Ops[at].Type != "lookup_table" && block.Ops[at].Type != "lookup_table_v2"
+		return !slices.Contains([]string{"lookup_table", "lookup_table_v2", "fused_embedding_seq_pool"}, block.Ops[at].Type)
 	})
 }
 

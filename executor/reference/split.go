@@ -131,7 +131,7 @@ func looksUp(op *program.Op) bool {
 	switch op.Type {
 	case "lookup_sparse_table":
 		return true
-	case "lookup_table", "lookup_table_v2", "lookup_table_grad", "lookup_table_v2_grad":
+	case "lookup_table", "lookup_table_v2", "fused_embedding_seq_pool", "lookup_table_grad", "lookup_table_v2_grad", "fused_embedding_seq_pool_grad":
 		sparse, _ := op.Bool("is_sparse")
 		distributed, _ := op.Bool("is_distributed")
 		return sparse && distributed

@@ -1,12 +1,14 @@
 package comm
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/internal/seqpool"
 	"github.com/edl-go/edl/ops/kernel"
 	"github.com/edl-go/edl/ops/opkit"
 	"github.com/edl-go/edl/program"
@@ -18,7 +20,7 @@ import (
 //
 //	split_ids    ids of all lookups in a table -> for each server the rows that it has of them, and for each id its place among all rows
 //	prefetch     these rows -> a small table of them, in the order of servers and rows
-//	merge_ids    the small table and places -> what lookup_table gives
+//	merge_ids    the small table and places -> what lookup_table gives, or fused_embedding_seq_pool
 //	lookup_table_rows_grad (ops/nn)   gradient of that, and ids -> the sparse gradient of the whole table
 
 // grownAttr says that ids are keys of a table that grows (lookup_sparse_table).
@@ -62,12 +64,13 @@ func init() {
 	ops.Register(ops.Def{
 		Type:  "merge_ids",
 		Class: ops.Compute,
-		Doc:   "Looks ids up in the rows that prefetch has brought, as lookup_table does in the whole table.",
+		Doc:   "Looks ids up in the rows that prefetch has brought, as lookup_table does in the whole table, or with a combiner fused_embedding_seq_pool.",
 		Inputs: []ops.Slot{{Name: "X", Doc: "float32, the small table"}, {Name: "Places", Doc: placesDoc},
 			{Name: "Ids", Doc: "int64, the ids; only padding_idx is looked for among them"}},
-		Outputs: []ops.Slot{{Name: "Out", Doc: "a row for each id"}},
+		Outputs: []ops.Slot{{Name: "Out", Doc: "a row for each id, with a combiner for each sequence of them"}},
 		Attrs: []ops.Attr{{Name: "padding_idx", Default: kernel.NoPadding, Doc: "id whose row reads as zeros; -1 for none"},
-			{Name: "shape", Kind: []int64{}, Doc: "dims of Out: those of Ids, maybe without a last 1, and the width"}, grownAttr},
+			{Name: "shape", Kind: []int64{}, Doc: "dims of Out: those of Ids, maybe without a last 1, and the width"}, grownAttr,
+			seqpool.Attr(seqpool.None, "sum, mean or sqrt: makes one row of the rows of each sequence of Ids; none: a row for each id")},
 		Infer: inferMergeIDs,
 		Cost:  opkit.PerElement(1),
 		Bind:  bindMergeIDs,
@@ -349,6 +352,15 @@ func inferMergeIDs(s *ops.Shapes) error {
 	if ids.DType != tensor.Int64 || s.In("Places").DType != tensor.Int64 {
 		return s.Errorf("Ids", "int64, and Places like it")
 	}
+	if s.Str("combiner") != seqpool.None {
+		dims, err := seqpool.Dims(s, x.Dims[1])
+		if err != nil || len(shape) == 0 || !opkit.Agree(x.Dims[1], shape[len(shape)-1]) {
+			return cmp.Or(err, opkit.BadAttr(s, "shape", "the width of X as last extent"))
+		}
+		s.SetAt("Out", 0, ops.Meta{Kind: program.LoDTensor, DType: tensor.Float32, Dims: dims})
+		s.PoolLoD("Out", "Ids")
+		return nil
+	}
 	dims := slices.Clone(shape)
 	if len(dims) == 0 || len(dims)-1 > len(ids.Dims) || !opkit.Agree(x.Dims[1], dims[len(dims)-1]) {
 		return opkit.BadAttr(s, "shape", "dims of Ids, maybe without a last 1, and the width of X")
@@ -369,13 +381,13 @@ func inferMergeIDs(s *ops.Shapes) error {
 
 func bindMergeIDs(b *ops.Binding) (ops.Kernel, error) {
 	table, places, ids, to, padding, grown := b.In("X"), b.In("Places"), b.In("Ids"), b.Out("Out"), b.Int("padding_idx"), b.Bool("auto_grown_table")
-	width := int(table.Dims()[1])
-	if places.Len() != ids.Len() || to.Len() != ids.Len()*width {
+	width, pools := int(table.Dims()[1]), b.Str("combiner") != seqpool.None
+	if places.Len() != ids.Len() || !pools && to.Len() != ids.Len()*width {
 		return nil, fault.E(fault.ShapeMismatch, fault.Gotf("%v for %v", to, ids), fault.Wantf("a row of %d for each id", width))
 	}
 	rows, n := table.Dims()[0], places.Len()
-	return b.Loops(ops.Loop{N: n, Whole: []string{"X"}, Run: func(_, from, till int) error {
-		some, out := places.Int64s()[from:till], to.Float32s()[from*width:till*width]
+	lookUp := func(out []float32, from, till int) error {
+		some := places.Int64s()[from:till]
 		if at := kernel.FirstBadID(some, rows); at >= 0 {
 			return fault.E(fault.Corrupt, fault.Gotf("place %d", some[at]), fault.Wantf("0 to %d", rows-1))
 		}
@@ -387,5 +399,11 @@ func bindMergeIDs(b *ops.Binding) (ops.Kernel, error) {
 			kernel.ClearRowsOf(out, ids.Int64s()[from:till], width, kernel.NoKey)
 		}
 		return nil
+	}
+	if pools {
+		return seqpool.Lookup(b, width, []string{"X", "Places", "Ids"}, lookUp)
+	}
+	return b.Loops(ops.Loop{N: n, Whole: []string{"X"}, Run: func(_, from, till int) error {
+		return lookUp(to.Float32s()[from*width:till*width], from, till)
 	}})
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/internal/seqpool"
 	"github.com/edl-go/edl/ops/kernel"
 	"github.com/edl-go/edl/ops/opkit"
 	"github.com/edl-go/edl/program"
@@ -27,14 +28,16 @@ func init() {
 
 func init() {
 	ops.Register(ops.Def{
-		Type:    "lookup_table_rows_grad",
-		Class:   ops.Backward,
-		Doc:     "The sparse gradient of a table that is not here: the rows of Out@GRAD as they stand, each with its id. Those of padding_idx are zeros.",
-		Inputs:  []ops.Slot{{Name: "Ids", Doc: "int64, the ids of the lookup"}, {Name: "Out@GRAD", Doc: "a row for each id"}},
+		Type:  "lookup_table_rows_grad",
+		Class: ops.Backward,
+		Doc: "The sparse gradient of a table that is not here: a row for each id, that of Out@GRAD, or of a lookup with a combiner that of its sequence, divided as the rows " +
+			"were. Those of padding_idx are zeros.",
+		Inputs:  []ops.Slot{{Name: "Ids", Doc: "int64, the ids of the lookup"}, {Name: "Out@GRAD", Doc: "a row for each id, with a combiner for each sequence of them"}},
 		Outputs: []ops.Slot{{Name: "W@GRAD", Doc: "rows of the table", Rows: true}},
 		Attrs: []ops.Attr{{Name: "padding_idx", Default: kernel.NoPadding, Doc: "id whose row is not trained; -1 for none"},
 			{Name: "shape", Kind: []int64{}, Doc: "dims of the table, [rows, width]"},
-			{Name: "auto_grown_table", Default: false, Doc: "the table grows: Ids are keys, any int64 but -1, and W@GRAD has mixed keys for row numbers"}},
+			{Name: "auto_grown_table", Default: false, Doc: "the table grows: Ids are keys, any int64 but -1, and W@GRAD has mixed keys for row numbers"},
+			seqpool.Attr(seqpool.None, "how the lookup makes one row of a sequence; none: it gives a row for each id")},
 		Infer: inferRowsGrad,
 		Cost:  opkit.PerElement(1),
 		Bind:  opkit.BindFloats("Out@GRAD", bindLookupRows[float32], bindLookupRows[float64]),
@@ -93,17 +96,9 @@ func inferLookup(s *ops.Shapes, places func(*ops.Shapes) ([]int64, error)) error
 	if err != nil {
 		return err
 	}
-	s.SetAt("Out", 0, ops.Meta{Kind: program.LoDTensor, DType: computedAs(s.In("W").DType), Dims: slices.Concat(dims, table[1:])})
+	s.SetAt("Out", 0, ops.Meta{Kind: program.LoDTensor, DType: seqpool.ComputedAs(s.In("W").DType), Dims: slices.Concat(dims, table[1:])})
 	s.ShareLoD("Out", "Ids")
 	return nil
-}
-
-// computedAs is the type of rows of a table that is stored as dtype, and of its gradient.
-func computedAs(dtype tensor.DType) tensor.DType {
-	if dtype == tensor.BFloat16 {
-		return tensor.Float32
-	}
-	return dtype
 }
 
 // bindStoredLookup is bindLookup for a table of bfloat16.
@@ -176,7 +171,7 @@ func sparseGradient(s *ops.Shapes) {
 		return
 	}
 	table := s.In("W")
-	s.SetAt("W@GRAD", 0, ops.Meta{Kind: program.SelectedRows, DType: computedAs(table.DType), Dims: table.Dims, Rows: ops.Product(s.In("Ids").Dims)})
+	s.SetAt("W@GRAD", 0, ops.Meta{Kind: program.SelectedRows, DType: seqpool.ComputedAs(table.DType), Dims: table.Dims, Rows: ops.Product(s.In("Ids").Dims)})
 }
 
 // inferRowsGrad sets the sparse gradient of a table whose dims an attribute says.
@@ -197,13 +192,17 @@ func inferRowsGrad(s *ops.Shapes) error {
 func bindLookupRows[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	op, ids, dout, dtable, padding := b.Op(), b.In("Ids"), b.In("Out@GRAD"), b.Out("W@GRAD"), b.Int("padding_idx")
 	numbers, height := dtable.Selected()
-	if numbers == nil || numbers.Len() != ids.Len() || dout.Len() != dtable.Len() {
-		return nil, fault.E(fault.ShapeMismatch, fault.Gotf("%v of %v", dtable, dout), fault.Want("a row for each id"))
+	width, pools, pool := int(dtable.Dims()[1]), false, seqpool.Of(b)
+	want := dtable.Len()
+	if op.Type == "lookup_table_rows_grad" && b.Str("combiner") != seqpool.None {
+		pools, want = true, pool.N*width
+	}
+	if numbers == nil || numbers.Len() != ids.Len() || dtable.Len() != ids.Len()*width || dout.Len() != want {
+		return nil, fault.E(fault.ShapeMismatch, fault.Gotf("%v of %v", dtable, dout), fault.Want("a row for each id, or for each sequence of ids"))
 	}
 	if op.Type == "lookup_table_rows_grad" && b.Bool("auto_grown_table") {
-		return bindKeysGrad[T](b)
+		return bindKeysGrad[T](b, pools)
 	}
-	width := int(dtable.Dims()[1])
 	return func(context.Context) error {
 		if err := opkit.CheckIDs(op, op.In("Ids"), ids.Int64s(), 0, height); err != nil {
 			return err
@@ -211,7 +210,11 @@ func bindLookupRows[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 		rows := numbers.Int64s()
 		copy(rows, ids.Int64s())
 		values := tensor.Data[T](dtable)
-		copy(values, tensor.Data[T](dout)) // does nothing if the plan gave both the same memory
+		if !pools {
+			copy(values, tensor.Data[T](dout)) // does nothing if the plan gave both the same memory
+		} else if err := seqpool.Spread(pool, values, tensor.Data[T](dout), width); err != nil {
+			return err
+		}
 		if padding != kernel.NoPadding {
 			kernel.ClearRowsOf(values, rows, width, padding)
 		}
@@ -227,14 +230,20 @@ func standIn(b *ops.Binding, in, out *tensor.Tensor) *tensor.Tensor {
 	return b.Scratch(in.DType(), in.Len())
 }
 
-// bindKeysGrad is bindLookupRows for ids that are keys: the rows of keys that are trained, with mixed keys for their numbers.
-func bindKeysGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
-	ids, dout, dtable, padding := b.In("Ids"), b.In("Out@GRAD"), b.Out("W@GRAD"), b.Int("padding_idx")
+// bindKeysGrad is bindLookupRows for ids that are keys: the rows of keys that are trained, with mixed keys for their numbers. pools says that dout has a row for each sequence.
+func bindKeysGrad[T tensor.Float](b *ops.Binding, pools bool) (ops.Kernel, error) {
+	ids, dout, dtable, padding, pool := b.In("Ids"), b.In("Out@GRAD"), b.Out("W@GRAD"), b.Int("padding_idx"), seqpool.Of(b)
 	numbers, height := dtable.Selected()
 	width := int(dtable.Dims()[1])
 	return func(context.Context) error {
 		rows, n := numbers.Int64s(), 0
 		from, to := tensor.Data[T](dout), tensor.Data[T](dtable)
+		if pools {
+			if err := seqpool.Spread(pool, to, from, width); err != nil {
+				return err
+			}
+			from = to
+		}
 		for i, id := range ids.Int64s() {
 			if id == kernel.NoKey || id == padding {
 				continue

@@ -1,10 +1,8 @@
 package sequence
 
 import (
-	"errors"
-
-	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/internal/seqpool"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
@@ -34,22 +32,7 @@ func levelIn(b *ops.Binding, slot string, level int) batch {
 // offsets returns the first row of each sequence, and the number of rows as the last element. It refuses a LoD that does not have the number of
 // sequences of the bound kernel.
 func (x batch) offsets() ([]int64, error) {
-	err := tensor.CheckLoD(x.lod)
-	lod := x.lod.LoD()
-	switch {
-	case err != nil:
-	case x.level < 0 || x.level >= len(lod):
-		err = fault.E(fault.InvalidArgument, fault.Got("no LoD"), fault.Want("rows that form sequences"))
-	case len(lod[x.level]) != x.n+1:
-		err = fault.E(fault.ShapeMismatch, fault.Got("another number of sequences"), fault.Want("the number that the plan was compiled for"))
-	default:
-		return lod[x.level], nil
-	}
-	var f *fault.Fault
-	errors.As(err, &f)
-	c := *f
-	c.Op, c.Variable, c.Line = x.op.Type, x.op.In(x.slot), x.op.Line()
-	return nil, &c
+	return seqpool.Offsets(x.op, x.op.In(x.slot), x.lod, x.level, x.n)
 }
 
 // each is the loop that calls do with the number and the rows [from, to) of every sequence that has rows.

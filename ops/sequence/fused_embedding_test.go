@@ -1,6 +1,7 @@
 package sequence_test
 
 import (
+	"math"
 	"testing"
 
 	"github.com/edl-go/edl/ops/gradcheck"
@@ -25,6 +26,9 @@ func fusedCases() []gradcheck.Case {
 		fused("sparse", attrs{"is_sparse": true}, ids(), 40, 43, 0, 0, 10, 11, 0, 2),
 		fused("padding", attrs{"padding_idx": int64(2)}, ids(), 0, 1, 0, 0, 10, 11, 0, 2),
 		fused("sparse padding", attrs{"is_sparse": true, "padding_idx": int64(0)}, ids(), 40, 42, 0, 0, 10, 11, 0, 0),
+		fused("mean", attrs{"combiner": "mean"}, ids(), 40./3, 43./3, 0, 0, 10, 11, 0, 1),
+		fused("sparse mean", attrs{"combiner": "mean", "is_sparse": true}, ids(), 40./3, 43./3, 0, 0, 10, 11, 0, 1),
+		fused("sqrt", attrs{"combiner": "sqrt", "padding_idx": int64(2)}, ids(), 0, 1/math.Sqrt(3), 0, 0, 10, 11, 0, math.Sqrt2),
 		fused("no ids", nil, gradcheck.Sequences(gradcheck.Ints(dims{0, 1}), 0, 0), 0, 0, 0, 0),
 		fused("two levels", nil, func() *tensor.Tensor {
 			t := gradcheck.Ints(dims{6, 1}, 2, 0, 2, 1, 0, 0)
@@ -39,7 +43,8 @@ func TestFusedEmbeddingRefuses(t *testing.T) {
 	for name, c := range map[string]gradcheck.Case{
 		"an id outside":      fused("", nil, gradcheck.Sequences(gradcheck.Ints(dims{2, 1}, 0, 3), 2)),
 		"a negative id":      fused("", nil, gradcheck.Sequences(gradcheck.Ints(dims{2, 1}, -1, 0), 2)),
-		"a mean":             fused("", attrs{"combiner": "mean"}, ids),
+		"a maximum":          fused("", attrs{"combiner": "max"}, ids),
+		"no combiner":        fused("", attrs{"combiner": "none"}, ids),
 		"a padding outside":  fused("", attrs{"padding_idx": int64(3)}, ids),
 		"ids of other ranks": fused("", nil, gradcheck.Sequences(gradcheck.Ints(dims{2, 1, 1}, 2, 0), 2)),
 		"two ids a row":      fused("", nil, gradcheck.Sequences(gradcheck.Ints(dims{1, 2}, 2, 0), 1)),

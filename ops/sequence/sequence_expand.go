@@ -95,6 +95,12 @@ func inferSequenceExpand(s *ops.Shapes) error {
 		ops.ShareLevels(s, "Out", "Y", ref+1)
 		return nil
 	}
+	total := int64(0)
+	for i := range max(1, len(repeats)) - 1 { // offsets may be any numbers
+		if total += min(max(0, repeats[i+1]-repeats[i]), mostExpanded); total > mostExpanded {
+			return s.Errorf("Y", "at most %d rows", mostExpanded)
+		}
+	}
 	rows, lod := expanded(ops.Offsets(s, "X", 0), repeats)
 	s.Set("Out", x.DType, withRows(rows, x.Dims)...)
 	var of string
@@ -104,6 +110,9 @@ func inferSequenceExpand(s *ops.Shapes) error {
 	ops.MakeLoD(s, "Out", of, 1, lod)
 	return nil
 }
+
+// mostExpanded bounds how many sequences sequence_expand makes: offsets come from outside, and each takes memory when the op is compiled.
+const mostExpanded = 1 << 24
 
 // expanded returns the rows and the LoD of repeated sequences, as far as both offsets are known.
 func expanded(x, repeats []int64) (rows int64, lod [][]int64) {

@@ -1,6 +1,7 @@
 package sparse
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -72,6 +73,7 @@ func inferInsert(s *ops.Shapes) error {
 type update struct {
 	rule
 	op     *program.Op
+	name   string // of the whole table: a server has slices of it, with names of their own
 	param  *tensor.Tensor
 	grad   *tensor.Tensor
 	height int64
@@ -87,7 +89,7 @@ type update struct {
 }
 
 func bindUpdate(b *ops.Binding) (*update, error) {
-	u := &update{op: b.Op(), param: b.Out("ParamOut"), grad: b.In("Grad"), rounds: b.In("Rounds"), hours: b.In("Hours"), step: b.Env.Step, watch: b.Env.Rows}
+	u := &update{op: b.Op(), name: cmp.Or(b.Str("table_name"), b.Op().In("Param")), param: b.Out("ParamOut"), grad: b.In("Grad"), rounds: b.In("Rounds"), hours: b.In("Hours"), step: b.Env.Step, watch: b.Env.Rows}
 	u.values = append([]string{u.op.In("Param")}, u.op.Outputs["MomentsOut"]...)
 	var err error
 	if u.rule, err = ruleOf(b); err != nil {
@@ -203,7 +205,7 @@ func (u *update) checkRoom() error {
 	keys := append(u.fresh.Int64s()[:0], numbers...)
 	slices.Sort(keys)
 	if n := int64(len(slices.Compact(keys))); n > u.height {
-		return ops.At(u.op, fault.E(fault.TooLarge, fault.Var(u.op.In("Param")), fault.Gotf("%d keys in one step", n), fault.Wantf("at most %d, the rows of the table", u.height),
+		return ops.At(u.op, fault.E(fault.TooLarge, fault.Var(u.name), fault.Gotf("%d keys in one step", n), fault.Wantf("at most %d, the rows of the table", u.height),
 			fault.Hint("give the table more rows, or take smaller batches")))
 	}
 	return nil
@@ -211,7 +213,7 @@ func (u *update) checkRoom() error {
 
 // full is the error of a key for which there is no room.
 func (u *update) full(key int64) error {
-	return ops.At(u.op, fault.E(fault.TooLarge, fault.Var(u.op.In("Param")), fault.Gotf("a new key %d, and %d rows of its region in use", kernel.KeyOf(key), u.table().Room()),
+	return ops.At(u.op, fault.E(fault.TooLarge, fault.Var(u.name), fault.Gotf("a new key %d, and %d rows of its region in use", kernel.KeyOf(key), u.table().Room()),
 		fault.Want("a table with room for its keys"), fault.Hint("give layers.SparseEmbedding more rows, layers.EvictOldest() or layers.Refuse()")))
 }
 

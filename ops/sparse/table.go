@@ -7,6 +7,7 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
+	"github.com/edl-go/edl/ops/internal/seqpool"
 	"github.com/edl-go/edl/ops/kernel"
 	"github.com/edl-go/edl/ops/opkit"
 	"github.com/edl-go/edl/program"
@@ -55,10 +56,11 @@ func init() {
 			"zeros. In Fluid, W is SelectedRows and grows while it is read.",
 		Inputs: []ops.Slot{{Name: "W", Doc: "float32 or bfloat16 [rows, width], with a multiple of 64 rows", Stored: true}, {Name: "Keys", Doc: keysDoc}, indexSlot,
 			{Name: "Ids", Doc: "int64, the keys on a last axis of extent 1"}},
-		Outputs: []ops.Slot{{Name: "Out", Doc: "float32, dims of Ids with the width of W as last extent"}},
+		Outputs: []ops.Slot{{Name: "Out", Doc: "float32, dims of Ids with the width of W as last extent; with a combiner [sequences, width], with the LoD levels of Ids but the innermost"}},
 		Attrs: slices.Concat([]ops.Attr{{Name: "padding_idx", Doc: "key that reads as zeros and is not trained; -1 for none", Default: kernel.NoPadding},
 			{Name: "auto_grown_table", Default: true, Doc: "the table grows; always true"},
-			{Name: "shape", Kind: []int64{}, Doc: "dims of W, for the gradient"}}, initialAttrs),
+			{Name: "shape", Kind: []int64{}, Doc: "dims of W, for the gradient"},
+			seqpool.Attr(seqpool.None, "sum, mean, or sqrt: makes one row of the rows of each sequence of Ids, as fused_embedding_seq_pool does; none: a row for each key")}, initialAttrs),
 		Infer:     inferSparseLookup,
 		Cost:      opkit.PerElement(1),
 		Bind:      bindSparseLookup,
@@ -141,6 +143,18 @@ func inferSparseLookup(s *ops.Shapes) error {
 	if err := opkit.CheckIDDims(s, "Ids"); err != nil {
 		return err
 	}
+	if s.Str("combiner") != seqpool.None {
+		dims, err := seqpool.Dims(s, w.Dims[1])
+		if err != nil {
+			return err
+		}
+		if len(ids.Dims) != 2 {
+			return s.Errorf("Ids", "rank 2 with a last extent of 1, for a combiner")
+		}
+		s.SetAt("Out", 0, ops.Meta{Kind: program.LoDTensor, DType: tensor.Float32, Dims: dims})
+		s.PoolLoD("Out", "Ids")
+		return nil
+	}
 	s.SetAt("Out", 0, ops.Meta{Kind: program.LoDTensor, DType: tensor.Float32, Dims: slices.Concat(ids.Dims[:len(ids.Dims)-1], w.Dims[1:])})
 	s.ShareLoD("Out", "Ids")
 	return nil
@@ -153,13 +167,14 @@ func bindSparseLookup(b *ops.Binding) (ops.Kernel, error) {
 	w, ids, to, padding, initial := b.In("W"), b.In("Ids"), b.Out("Out"), b.Int("padding_idx"), initialRow(b)
 	width, rows := int(w.Dims()[1]), int(w.Dims()[0])
 	view, err := viewOf(b.In("Keys"), b.In("Index"), nil, 0, rows/kernel.KeyRegions)
-	if err != nil || to.Len() != ids.Len()*width || rows%kernel.KeyRegions != 0 || b.In("Keys").Len() != rows {
+	pools := b.Str("combiner") != seqpool.None
+	if err != nil || !pools && to.Len() != ids.Len()*width || rows%kernel.KeyRegions != 0 || b.In("Keys").Len() != rows {
 		return nil, fault.E(fault.ShapeMismatch, fault.Gotf("rows %v", to), fault.Wantf("those of %v and %v", w, ids), fault.Cause(err))
 	}
 	if w.DType() != tensor.Float32 && w.DType() != tensor.BFloat16 || to.DType() != tensor.Float32 {
 		return nil, fault.E(fault.TypeMismatch, fault.Gotf("%v of %v", to, w), fault.Want("float32 rows of a table of float32 or bfloat16"))
 	}
-	return b.Loops(ops.Loop{N: ids.Len(), Whole: []string{"W", "Keys", "Index"}, Run: func(_, from, till int) error {
+	lookUp := func(out []float32, from, till int) error {
 		table := view()
 		var mixed [keysAtOnce]int64
 		for ; from < till; from += len(mixed) {
@@ -169,13 +184,21 @@ func bindSparseLookup(b *ops.Binding) (ops.Kernel, error) {
 					mixed[i] = 0
 				}
 			}
-			if out := to.Float32s()[from*width:]; w.DType() == tensor.BFloat16 {
+			if w.DType() == tensor.BFloat16 {
 				kernel.LookUpKeys(out, tensor.Data[uint16](w), table, initial, mixed[:len(some)], width)
 			} else {
 				kernel.LookUpKeys(out, w.Float32s(), table, initial, mixed[:len(some)], width)
 			}
+			out = out[len(some)*width:]
 		}
 		return nil
+	}
+	whole := []string{"W", "Keys", "Index"}
+	if pools {
+		return seqpool.Lookup(b, width, append(whole, "Ids"), lookUp)
+	}
+	return b.Loops(ops.Loop{N: ids.Len(), Whole: whole, Run: func(_, from, till int) error {
+		return lookUp(to.Float32s()[from*width:], from, till)
 	}})
 }
 

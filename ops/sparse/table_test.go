@@ -155,7 +155,7 @@ func TestFullTable(t *testing.T) {
 	if fault.KindOf(err) != fault.TooLarge {
 		t.Fatal(err)
 	}
-	for _, part := range []string{`"Param"`, "a new key ", "more rows", "layers.Refuse()", "layers.EvictOldest()"} {
+	for _, part := range []string{`"w"`, "a new key ", "more rows", "layers.Refuse()", "layers.EvictOldest()"} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("%v does not say %s", err, part)
 		}

@@ -1472,6 +1472,7 @@ type Progress struct {
 	Batch         uint64                 `protobuf:"varint,3,opt,name=batch,proto3" json:"batch,omitempty"`    // batches of the pass, without the records in trained, that are trained; 0 in async mode
 	Reader        string                 `protobuf:"bytes,4,opt,name=reader,proto3" json:"reader,omitempty"`   // hash of the reading part of the program that pass and batch belong to; empty: no data was read
 	Trained       string                 `protobuf:"bytes,5,opt,name=trained,proto3" json:"trained,omitempty"` // records of the pass that were trained before its first batch, or left out, as executor.Progress has them
+	Files         string                 `protobuf:"bytes,6,opt,name=files,proto3" json:"files,omitempty"`     // those of a dataset that follows a folder, as executor.Progress has them; empty: they have the order of their names
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1537,6 +1538,13 @@ func (x *Progress) GetReader() string {
 func (x *Progress) GetTrained() string {
 	if x != nil {
 		return x.Trained
+	}
+	return ""
+}
+
+func (x *Progress) GetFiles() string {
+	if x != nil {
+		return x.Files
 	}
 	return ""
 }
@@ -2585,7 +2593,7 @@ type RoleReport struct {
 	Waits         []*Wait                `protobuf:"bytes,1,rep,name=waits,proto3" json:"waits,omitempty"`     // what it waits for now; the field who is empty
 	Failure       *Failure               `protobuf:"bytes,2,opt,name=failure,proto3" json:"failure,omitempty"` // in the last report: why the role failed; absent when it has not
 	Rounds        *RoundTimes            `protobuf:"bytes,3,opt,name=rounds,proto3" json:"rounds,omitempty"`   // where the time of the last rounds went; absent before the first
-	Trace         []byte                 `protobuf:"bytes,4,opt,name=trace,proto3" json:"trace,omitempty"`     // the next piece of an encoded Trace, from a role that ends. A report with a piece has nothing else, and replaces none
+	Trace         []byte                 `protobuf:"bytes,4,opt,name=trace,proto3" json:"trace,omitempty"`     // the next piece of an encoded Trace, from a role that ends. A report with a piece has nothing else, and replaces none. The report after the last piece says that the Trace is whole
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4254,13 +4262,14 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05value\x18\x03 \x01(\x01R\x05value\x12\x14\n" +
-	"\x05bound\x18\x04 \x01(\x01R\x05bound\"|\n" +
+	"\x05bound\x18\x04 \x01(\x01R\x05bound\"\x92\x01\n" +
 	"\bProgress\x12\x14\n" +
 	"\x05steps\x18\x01 \x01(\x04R\x05steps\x12\x12\n" +
 	"\x04pass\x18\x02 \x01(\x05R\x04pass\x12\x14\n" +
 	"\x05batch\x18\x03 \x01(\x04R\x05batch\x12\x16\n" +
 	"\x06reader\x18\x04 \x01(\tR\x06reader\x12\x18\n" +
-	"\atrained\x18\x05 \x01(\tR\atrained\"\xba\n" +
+	"\atrained\x18\x05 \x01(\tR\atrained\x12\x14\n" +
+	"\x05files\x18\x06 \x01(\tR\x05files\"\xba\n" +
 	"\n" +
 	"\bRoleSpec\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12!\n" +

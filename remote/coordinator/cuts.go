@@ -17,7 +17,6 @@ import (
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/proto/state"
 	"github.com/edl-go/edl/remote/checkpoint"
-	"github.com/edl-go/edl/remote/coordinator/queue"
 	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/pserver"
 	"github.com/edl-go/edl/remote/waits"
@@ -341,7 +340,7 @@ func (c *cuts) cut(ctx context.Context, giveUp context.CancelCauseFunc, asked id
 		}
 	}
 	m.CreatedMs = time.Now().UnixMilli()
-	c.locked(func() { m.Data = c.datasets(true) })
+	c.locked(func() { m.Data = c.ending.datasets(true) })
 	if err := store.Publish(ctx, name, m); err != nil {
 		return 0, round, 0, err
 	}
@@ -383,22 +382,6 @@ func awaitPosition(ctx context.Context, position <-chan placed) (*job.Progress, 
 	case <-ctx.Done():
 		return nil, fault.E(fault.Canceled, fault.Cause(context.Cause(ctx)))
 	}
-}
-
-// datasets are the files that the job reads, in the order of their records. A checkpoint has also those of folders that the job follows (grown): no list of a folder tells
-// in which order they have come. The monitor is held.
-func (c *cuts) datasets(grown bool) (list []*rpc.Dataset) {
-	for _, name := range sortedNames(c.ending.store.queues) {
-		q := c.ending.store.queues[name]
-		d := &rpc.Dataset{Name: name, Files: q.Files()}
-		if _, d.Grows = c.cfg.Follow[name]; d.Grows {
-			d.Groups = queue.Groups(q)
-		}
-		if grown || !d.Grows {
-			list = append(list, d)
-		}
-	}
-	return list
 }
 
 // ask asks all pservers for their parts. The first that fails, or is past the round, ends the others.

@@ -166,7 +166,7 @@ func (d *dispatch) sameAsBefore(name string, files []*rpc.DataFile) error {
 	}
 	differ := func(got, want string) error {
 		return fault.E(fault.InvalidArgument, fault.At("dataset "+fault.Quote(name)), fault.Got(got), fault.Want(want),
-			fault.Hint("put back the files that the job began with; or begin anew, with --params STORE in place of --resume STORE"))
+			fault.Hint("put back the files that the job began with; or begin anew, with --params STORE in place of --resume STORE, or with --from-start"))
 	}
 	for i := range max(len(files), len(before)) {
 		switch {

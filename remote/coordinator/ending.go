@@ -1,9 +1,11 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
@@ -189,10 +191,32 @@ func (e *ending) known() id.Round { return id.Round(max(e.steps.written(), e.ste
 
 // progressAfter is progress after the rounds below steps, where the ledger has what is trained of a pass: nothing is trained meanwhile.
 func (e *ending) progressAfter(ctx context.Context, steps func() id.Round) (p *job.Progress, err error) {
-	e.locked(func() { p = e.progressAt(steps()) })
-	if e.cfg.Fed || !e.byLedger() {
-		return p, nil
+	var files string
+	e.locked(func() { p, files = e.progressAt(steps()), e.grownFiles() })
+	if !e.cfg.Fed && e.byLedger() {
+		err = e.leftByLedger(ctx, p, files != "")
 	}
+	if p.Batch > 0 || p.Trained != "" { // else the next job begins with a pass, in whose order is nothing to keep
+		p.Files = cmp.Or(files, p.Files)
+	}
+	return p, err
+}
+
+// grownFiles are the files of datasets that follow folders, as a Progress has them; empty: there are none, or too many. The monitor is held.
+func (e *ending) grownFiles() string {
+	grown := slices.DeleteFunc(e.datasets(true), func(d *rpc.Dataset) bool { return !d.Grows })
+	if len(grown) == 0 {
+		return ""
+	}
+	text := jobspec.FilesText(grown)
+	if text == "" {
+		e.cfg.Log.Warn("the saved state does not name the files that the job has followed: there are too many", "hint", "go on from a checkpoint")
+	}
+	return text
+}
+
+// leftByLedger makes p the place in a pass of which the ledger has some records. named says that the files of the dataset are kept with it.
+func (e *ending) leftByLedger(ctx context.Context, p *job.Progress, named bool) error {
 	for _, q := range e.store.current() {
 		round := uint64(0)
 		if e.cfg.Sync {
@@ -201,11 +225,11 @@ func (e *ending) progressAfter(ctx context.Context, steps func() id.Round) (p *j
 		p.Pass = min(p.Pass, q.Pass()) // it is behind the last pass that has ended, of which nothing is left
 		committed, err := e.dispatch.committed(ctx, p.Pass, round)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		e.within(q, p, committed, false)
+		e.within(q, p, committed, named)
 	}
-	return p, nil
+	return nil
 }
 
 // byLedger reports whether the ledger says what is left of a pass, and no number of batches.
@@ -239,7 +263,7 @@ func (e *ending) positionAt(steps id.Round) (p *job.Progress, known bool) {
 		p.Reader = executor.ReaderHash(e.cfg.Program)
 	}
 	if e.cfg.Fed {
-		p.Trained = e.cfg.Begin.GetTrained()
+		p.Trained, p.Files = e.cfg.Begin.GetTrained(), e.cfg.Begin.GetFiles()
 	}
 	for _, q := range e.store.queues {
 		at, trained, ok := q.Position(steps)
@@ -251,6 +275,22 @@ func (e *ending) positionAt(steps id.Round) (p *job.Progress, known bool) {
 		}
 	}
 	return p, known
+}
+
+// datasets are the files that the job reads, in the order of their records. A checkpoint has, and a state that is saved within a pass, also those of folders that the job follows (grown): no list of a folder tells
+// in which order they have come. The monitor is held.
+func (e *ending) datasets(grown bool) (list []*rpc.Dataset) {
+	for _, name := range sortedNames(e.store.queues) {
+		q := e.store.queues[name]
+		d := &rpc.Dataset{Name: name, Files: q.Files()}
+		if _, d.Grows = e.cfg.Follow[name]; d.Grows {
+			d.Groups = queue.Groups(q)
+		}
+		if grown || !d.Grows {
+			list = append(list, d)
+		}
+	}
+	return list
 }
 
 // isOver reports whether nothing changes the model any more: the trainer that saves it is the last one. The monitor is held.

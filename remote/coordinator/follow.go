@@ -180,7 +180,7 @@ func (f *follower) readd(name string, files *dataset.Follower, listing dataset.L
 		if file == nil && len(left.Intersect(ranges.Set{records})) > 0 {
 			return fault.E(fault.InvalidArgument, fault.At("dataset "+fault.Quote(name)), fault.Got("no file "+fault.Quote(before.Path)),
 				fault.Want(describeFile(before)+", of which the job has not trained all records"),
-				fault.Hint("put it back; or begin anew, with --params STORE in place of --resume STORE"))
+				fault.Hint("put it back; or begin anew, with --params STORE in place of --resume STORE, or with --from-start"))
 		}
 		if len(add.Files) == filesAtOnce || len(add.Files) > 0 && slices.Contains(was.Groups, int64(from+i)) {
 			if err := f.store.step(name, add); err != nil {

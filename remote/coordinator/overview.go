@@ -50,7 +50,7 @@ func (o *overview) queues(ctx context.Context, m *rpc.QueuesRequest) (*rpc.Queue
 		r.Dropped[uint32(rank)] = rounds
 	}
 	if m.Files {
-		r.Datasets = o.cuts.datasets(false)
+		r.Datasets = o.cuts.ending.datasets(false)
 	}
 	for _, name := range sortedNames(o.store.queues) {
 		r.Queues = append(r.Queues, o.store.queues[name].Status())

@@ -103,12 +103,12 @@ func compresses(s *job.JobSpec) bool {
 // ProgressOf returns what a message says. A message that is absent is the Progress of a new state. A pass beyond the range of int32 cannot be in a
 // message; Check of the result finds what else is wrong.
 func ProgressOf(m *job.Progress) executor.Progress {
-	return executor.Progress{Steps: m.GetSteps(), Pass: int(m.GetPass()), Batch: m.GetBatch(), Reader: m.GetReader(), Trained: m.GetTrained()}
+	return executor.Progress{Steps: m.GetSteps(), Pass: int(m.GetPass()), Batch: m.GetBatch(), Reader: m.GetReader(), Trained: m.GetTrained(), Files: m.GetFiles()}
 }
 
 // ProgressMessage is the inverse of ProgressOf.
 func ProgressMessage(p executor.Progress) *job.Progress {
-	return &job.Progress{Steps: p.Steps, Pass: int32(min(p.Pass, math.MaxInt32)), Batch: p.Batch, Reader: p.Reader, Trained: p.Trained}
+	return &job.Progress{Steps: p.Steps, Pass: int32(min(p.Pass, math.MaxInt32)), Batch: p.Batch, Reader: p.Reader, Trained: p.Trained, Files: p.Files}
 }
 
 // Begin is where a job begins that starts with a state of Progress p, given the hash of its reader. Steps are counted on. The position in the data

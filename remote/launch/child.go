@@ -110,6 +110,7 @@ const reportEnv = "EDL_REPORT_PIPE"
 type Reporter struct {
 	to    io.WriteCloser
 	wake  chan struct{} // holds one token while next or pieces are to be sent
+	sent  chan struct{} // holds one token when a piece was sent
 	ended chan struct{}
 
 	mu     sync.Mutex
@@ -135,7 +136,7 @@ func OpenReporter() *Reporter {
 }
 
 func newReporter(to io.WriteCloser) *Reporter {
-	r := &Reporter{to: to, wake: make(chan struct{}, 1), ended: make(chan struct{}), next: &job.RoleReport{}}
+	r := &Reporter{to: to, wake: make(chan struct{}, 1), sent: make(chan struct{}, 1), ended: make(chan struct{}), next: &job.RoleReport{}}
 	go r.run()
 	return r
 }
@@ -152,6 +153,10 @@ func (r *Reporter) run() {
 		for _, piece := range pieces {
 			if r.send(&job.RoleReport{Trace: piece}) != nil {
 				return
+			}
+			select {
+			case r.sent <- struct{}{}:
+			default:
 			}
 		}
 		if err == nil {
@@ -214,7 +219,7 @@ func (r *Reporter) put(change func(next *job.RoleReport)) {
 }
 
 // Close reports how the role has ended, which becomes the error of Handle.Wait with its kind and fields: an exit code alone says too little to decide
-// whether to try again. It returns when the launcher has been told, or does not listen. Further calls do nothing.
+// whether to try again. It returns when the launcher has been told, or does not listen: it takes nothing for Deadlines.LastReport. Further calls do nothing.
 func (r *Reporter) Close(err error) {
 	if r == nil {
 		return
@@ -230,13 +235,20 @@ func (r *Reporter) Close(err error) {
 	r.closed = true
 	close(r.wake)
 	r.mu.Unlock()
-	timer := time.NewTimer(jobspec.DeadlinesOf(nil).LastReport) // it is the same for every job
+	defer r.to.Close()                           // ends run
+	limit := jobspec.DeadlinesOf(nil).LastReport // it is the same for every job
+	timer := time.NewTimer(limit)
 	defer timer.Stop()
-	select {
-	case <-r.ended:
-	case <-timer.C:
+	for {
+		select {
+		case <-r.ended:
+			return
+		case <-r.sent: // a trace has many pieces, and a launcher on a busy machine takes them one by one
+			timer.Reset(limit)
+		case <-timer.C:
+			return
+		}
 	}
-	_ = r.to.Close() // ends run
 }
 
 // bounded returns a report of at most MaxReport bytes: first the texts of a long failure are left out, then the last waits.
@@ -260,6 +272,7 @@ type reports struct {
 	mu      sync.Mutex
 	last    *job.RoleReport
 	trace   []byte        // all pieces so far
+	whole   bool          // trace has all pieces: another report follows the last one
 	ahead   time.Duration // of the clock of the role's machine before that of this one
 	changed chan struct{} // nil until somebody asks for it
 }
@@ -294,7 +307,7 @@ func (r *reports) enter(m *job.RoleReport) error {
 		r.trace = append(r.trace, m.Trace...)
 		return nil
 	}
-	r.last = m
+	r.last, r.whole = m, len(r.trace) > 0
 	if r.changed != nil {
 		close(r.changed)
 		r.changed = nil
@@ -340,6 +353,9 @@ func (r *reports) Rounds() *job.RoundTimes {
 func (r *reports) Trace() (encoded []byte, ahead time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if !r.whole {
+		return nil, r.ahead
+	}
 	return r.trace, r.ahead
 }
 
@@ -381,6 +397,7 @@ func (d Direct) Trace(m *job.Trace) {
 	for _, piece := range piecesOf(m) {
 		_ = d.to.take(&job.RoleReport{Trace: piece})
 	}
+	d.put(func(*job.RoleReport) {}) // what follows the last piece
 }
 
 func (d Direct) put(change func(next *job.RoleReport)) {

@@ -191,3 +191,36 @@ func FuzzReports(f *testing.F) {
 		}
 	})
 }
+
+// A launcher that takes each piece of a trace late gets all of it, and one that gets only some pieces has no trace.
+func TestTraceToASlowLauncher(t *testing.T) {
+	trace := &job.Trace{Kernels: []*job.TracedKernel{{Name: strings.Repeat("mul", MaxReport)}}}
+	pieces := len(piecesOf(trace))
+	for taken := range pieces + 2 {
+		synctest.Test(t, func(t *testing.T) {
+			to := &slow{gate: make(chan struct{})}
+			r := newReporter(to)
+			r.Trace(trace)
+			go func() {
+				for range taken {
+					time.Sleep(jobspec.DeadlinesOf(nil).LastReport * 3 / 4)
+					to.gate <- struct{}{}
+				}
+			}()
+			r.Close(nil)
+			var told reports
+			if err := told.read(bytes.NewReader(to.Bytes())); err != nil {
+				t.Error(err)
+			}
+			encoded, _ := told.Trace()
+			m := &job.Trace{}
+			switch err := proto.Unmarshal(encoded, m); {
+			case taken <= pieces && len(encoded) > 0:
+				t.Errorf("%d of %d pieces count as a trace", taken, pieces)
+			case taken > pieces && (err != nil || !proto.Equal(m, trace)):
+				t.Errorf("a trace of %d bytes: %v", len(encoded), err)
+			}
+			close(to.gate)
+		})
+	}
+}

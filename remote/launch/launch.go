@@ -63,7 +63,7 @@ type Handle interface {
 	Waits() (list []*job.Wait, changed <-chan struct{})
 	// Rounds returns what the role said last of where the time of its rounds went; nil: nothing. It stays when the role has ended.
 	Rounds() *job.RoundTimes
-	// Trace returns the encoded job.Trace of a role that has ended, empty if it has told none, and how much the clock of its machine is ahead of this one.
+	// Trace returns the encoded job.Trace of a role that has ended, empty if it has told none or only a part, and how much the clock of its machine is ahead of this one.
 	Trace() (encoded []byte, ahead time.Duration)
 	// Node is the id of the node that runs the role; empty: this machine.
 	Node() string

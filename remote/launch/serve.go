@@ -103,10 +103,12 @@ func (e *events) tell(state job.State, err error) {
 
 // passReports sends what the role reports, whenever that has changed, until the role has ended, and then its trace.
 func (e *events) passReports(h Handle, ended <-chan struct{}) {
+	var last *job.RoleReport
 	for sent, over := false, false; ; {
 		list, changed := h.Waits()
-		if rounds := h.Rounds(); sent || len(list) > 0 || rounds != nil {
-			e.send(&rpc.RoleEvent{Report: &job.RoleReport{Waits: list, Rounds: rounds}})
+		last = &job.RoleReport{Waits: list, Rounds: h.Rounds()}
+		if sent || len(list) > 0 || last.Rounds != nil {
+			e.send(&rpc.RoleEvent{Report: last})
 			sent = true
 		}
 		if over {
@@ -121,6 +123,9 @@ func (e *events) passReports(h Handle, ended <-chan struct{}) {
 	trace, _ := h.Trace()
 	for piece := range slices.Chunk(trace, MaxReport/2) {
 		e.send(&rpc.RoleEvent{Report: &job.RoleReport{Trace: piece}})
+	}
+	if len(trace) > 0 {
+		e.send(&rpc.RoleEvent{Report: last}) // so it is known to be whole
 	}
 }
 

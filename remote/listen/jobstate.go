@@ -96,6 +96,11 @@ func (m *Manager) openState(ctx context.Context, id string, spec *job.JobSpec, p
 		}
 	}
 	s.begin = jobspec.Begin(progress, executor.ReaderHash(p), spec.Fed)
+	if s.begin.Files != "" && !spec.Fed {
+		if s.datasets, err = jobspec.DatasetsOf(s.begin); err != nil {
+			return nil, err
+		}
+	}
 	if err := s.enterTrained(spec); err != nil {
 		return nil, err
 	}

@@ -52,7 +52,7 @@ func traceOf(r *job.RoleStatus, h launch.Handle) (trace []byte, clock int64, mis
 	case r.State == job.State_RUNNING || r.State == job.State_STARTING:
 		return nil, 0, "it still runs, and tells its trace when it ends"
 	}
-	return nil, 0, "it ended before it told its trace"
+	return nil, 0, "it ended before it had told its whole trace"
 }
 
 // noTrace is why a role has no trace, where missing is what is known of the role itself. mu is held.

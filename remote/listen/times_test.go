@@ -40,7 +40,7 @@ func TestMissingTraces(t *testing.T) {
 	}
 	expect(run(0), "", "profiles no steps") // what has arrived is told
 	first := run(10)
-	expect(first, "", "ended before it told its trace")
+	expect(first, "", "ended before it had told its whole trace")
 	for range 4 {
 		run(10)
 	}

@@ -2,12 +2,14 @@ package pserver_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -30,6 +32,8 @@ import (
 //	MB/stays     how much of that it has afterwards
 //	MB/s         from the cut until the server's part is durable
 //	MB/s-plain   a file of as many bytes, written and synced by one goroutine at the same place, as dd does
+//	MB/s-beside  the same while rounds go on
+//	MB/s-summed  the same while rounds go on, and with the SHA-256 of what is written, part by part on another goroutine: what cores are left for
 //
 // Rounds change all of it, or 2^13 random rows of a table.
 func BenchmarkCut(b *testing.B) {
@@ -118,7 +122,7 @@ func benchmarkCut(b *testing.B, computing time.Duration, table bool) {
 	}
 	c := cutter{s, b.TempDir()}
 	var alone, held, slower []time.Duration
-	var writing, plain time.Duration
+	var writing, plain, beside, summed time.Duration
 	var more, stays int64
 	ahead := uint64(2)
 	var cut func()
@@ -129,7 +133,8 @@ func benchmarkCut(b *testing.B, computing time.Duration, table bool) {
 		if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil { // the most from now on
 			b.Skip(err)
 		}
-		answer := c.start(b.Context(), at, name)
+		answer, ended := c.start(b.Context(), at, name), make(chan timedAnswer, 1)
+		go func() { ended <- timedAnswer{<-answer, time.Now()} }()
 		var began time.Time
 		for {
 			if took := round(); number > at {
@@ -138,7 +143,7 @@ func benchmarkCut(b *testing.B, computing time.Duration, table bool) {
 				continue
 			}
 			select {
-			case a := <-answer:
+			case a := <-ended:
 				if a.err != nil {
 					b.Fatal(a.err)
 				}
@@ -147,7 +152,7 @@ func benchmarkCut(b *testing.B, computing time.Duration, table bool) {
 					cut()
 					return
 				}
-				writing += time.Since(began)
+				writing += a.at.Sub(began)
 				held = append(held, s.Held())
 				more, stays = max(more, residentMemory(b, "VmHWM")-before), residentMemory(b, "VmRSS")-before
 				return
@@ -155,6 +160,27 @@ func benchmarkCut(b *testing.B, computing time.Duration, table bool) {
 			}
 		}
 	}
+	during := func(write func() (time.Duration, error)) time.Duration { // how long write took, while rounds went on
+		var took time.Duration
+		ended := make(chan error, 1)
+		go func() {
+			var err error
+			took, err = write()
+			ended <- err
+		}()
+		for {
+			round()
+			select {
+			case err := <-ended:
+				if err != nil {
+					b.Fatal(err)
+				}
+				return took
+			default:
+			}
+		}
+	}
+	plainFile := func() (time.Duration, error) { return writePlain(c.dir, false) }
 	cut() // the first one comes into a store that is not there yet
 	held, slower, writing, more = nil, nil, 0, 0
 	for b.Loop() {
@@ -162,7 +188,13 @@ func benchmarkCut(b *testing.B, computing time.Duration, table bool) {
 			alone = append(alone, round())
 		}
 		cut()
-		plain += writePlain(b, c.dir)
+		took, err := plainFile()
+		if err != nil {
+			b.Fatal(err)
+		}
+		plain += took
+		beside += during(plainFile)
+		summed += during(func() (time.Duration, error) { return writePlain(c.dir, true) })
 	}
 	median := func(list []time.Duration) time.Duration {
 		slices.Sort(list)
@@ -177,6 +209,14 @@ func benchmarkCut(b *testing.B, computing time.Duration, table bool) {
 	b.ReportMetric(float64(stays)/1e6, "MB/stays")
 	b.ReportMetric(100*float64(b.N)/writing.Seconds(), "MB/s")
 	b.ReportMetric(100*float64(b.N)/plain.Seconds(), "MB/s-plain")
+	b.ReportMetric(100*float64(b.N)/beside.Seconds(), "MB/s-beside")
+	b.ReportMetric(100*float64(b.N)/summed.Seconds(), "MB/s-summed")
+}
+
+// A timedAnswer is an answer and when it came: rounds look for it one by one.
+type timedAnswer struct {
+	cutAnswer
+	at time.Time
 }
 
 // residentMemory reads how much memory the system has given to this process (Linux).
@@ -193,25 +233,33 @@ func residentMemory(b *testing.B, field string) (bytes int64) {
 	return bytes << 10
 }
 
-// writePlain writes 100 MB to a new file, waits until they are on the disk, and removes it.
-func writePlain(b *testing.B, dir string) time.Duration {
-	b.Helper()
+// writePlain writes 100 MB to a new file, waits until they are on the disk, and removes it. With sums, another goroutine computes their SHA-256.
+func writePlain(dir string, sums bool) (took time.Duration, err error) {
 	block := make([]byte, 1<<20)
 	began := time.Now()
 	f, err := os.CreateTemp(dir, "plain")
 	if err != nil {
-		b.Fatal(err)
+		return 0, err
 	}
 	defer os.Remove(f.Name())
 	defer f.Close()
+	parts := make(chan []byte, 3)
+	var summing sync.WaitGroup
+	summing.Go(func() {
+		for part := range parts {
+			sha256.Sum256(part)
+		}
+	})
 	for left := int64(100e6); left > 0 && err == nil; left -= int64(len(block)) {
-		_, err = f.Write(block[:min(left, int64(len(block)))])
+		part := block[:min(left, int64(len(block)))]
+		if _, err = f.Write(part); sums {
+			parts <- part
+		}
 	}
+	close(parts)
+	summing.Wait()
 	if err == nil {
 		err = f.Sync()
 	}
-	if err != nil {
-		b.Fatal(err)
-	}
-	return time.Since(began)
+	return time.Since(began), err
 }

@@ -78,6 +78,8 @@ func (ordered) want(s *step, e TaskWanted) error {
 		if e.Pass == s.pass {
 			s.given = max(s.given, tasks[len(tasks)-1].Id+1)
 		}
+	case s.open() && s.stopped: // Stopped.apply: the last round needs no further file
+		s.effects.Grant.EndOfPass, s.effects.Grant.EndOfData = true, true
 	case s.open():
 		s.effects.Grant.Wait = true
 	default:
@@ -318,14 +320,20 @@ func (p Policy) firstSegment() segment {
 func (q *Queue) EndRound() (id.Round, bool) { return q.endRound, q.stopped && q.policy.Sync }
 
 // Covered returns the first round of sync mode that no trainer can train with the tasks that it was told of: it asks again before.
-func (q *Queue) Covered() id.Round {
+func (q *Queue) Covered() id.Round { return behind(q, q.layout.start(q.given)) }
+
+// behind returns the first round that needs a record from a number on. It may have some before, too, where more files may come: until then it has no batch.
+func behind(q *Queue, record int64) id.Round {
 	i := len(q.segments) - 1
 	if i < 0 {
 		return 0
 	}
 	g, rows := q.segments[i], max(1, q.policy.Reading.Rows)
-	told := (ranges.Set{{From: 0, To: q.layout.start(q.given)}}).Without(g.skip).Count()
+	told := (ranges.Set{{From: 0, To: record}}).Without(g.skip).Count()
 	batches := uint64((told-1)/rows + 1)
+	if q.open() {
+		batches = uint64(told / rows)
+	}
 	if told == 0 || batches <= g.firstBatch {
 		return g.firstRound
 	}

@@ -373,6 +373,9 @@ func (e TaskFailed) apply(s *step) error {
 }
 
 func (e Stopped) apply(s *step) error {
+	if s.policy.Sync && s.open() {
+		e.End = min(e.End, behind(&s.Queue, s.layout.records)) // else the end would wait for a file
+	}
 	if s.stopped && (!s.policy.Sync || s.endRound <= e.End) {
 		return nil
 	}

@@ -91,6 +91,35 @@ func TestPassEndAfterFailure(t *testing.T) {
 	}
 }
 
+// A sync job that its user ends while it waits for files ends with the last batch that is full, whatever round was permitted: no trainer waits for another file.
+func TestStoppedWhileItWaitsForFiles(t *testing.T) {
+	q, _, err := queue.New(queue.Policy{Sync: true, Passes: 1, Trainers: 1, RecordsPerTask: 16, Reading: queue.Reading{Rows: 8}}, queue.Dataset{Name: "d", Following: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	step := func(e queue.Event) queue.Grant {
+		t.Helper()
+		effects, err := q.Step(0, e)
+		if err != nil {
+			t.Fatalf("%+v: %v", e, err)
+		}
+		return effects.Grant
+	}
+	step(queue.FilesAdded{Files: []*rpc.DataFile{{Path: "f", Records: 100}}})
+	step(queue.TaskWanted{Records: 100})
+	wanted := queue.TaskWanted{Position: 100, Records: 8, Round: 12}
+	if g := step(wanted); !g.Wait {
+		t.Errorf("behind the last file: %+v", g)
+	}
+	if at := q.Covered(); at != 12 {
+		t.Errorf("trainers need more records for round %d, want 12", at)
+	}
+	step(queue.Stopped{End: 20})
+	if g := step(wanted); g.Wait || !g.EndOfData || g.EndRound == nil || *g.EndRound != 12 {
+		t.Errorf("after the end: %+v", g)
+	}
+}
+
 // However many records a trainer of a sync job wants, what it is given is no larger than a message may be, and of at least one task.
 func TestGrantsAreBounded(t *testing.T) {
 	for name, c := range map[string]struct {
