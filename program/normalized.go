@@ -9,7 +9,7 @@ func splitNormalizedCost(s *splitter) bool {
 	}
 	cost := s.between("Out")
 	s.add(s.op.Type, map[string][]string{"X": {s.in("X")}, "Label": {s.in("Label")}}, slots{"Out": cost}, nil, "ignore_index")
-	s.pair("elementwise_div", cost, s.counted(), s.out("Out"), nil)
+	s.pair("elementwise_div", cost, counted(s), s.out("Out"), nil)
 	return true
 }
 
@@ -19,13 +19,13 @@ func splitNormalizedCostGrad(s *splitter) bool {
 		return false
 	}
 	divided := s.temporary(s.op.In("X"))
-	s.pair("elementwise_div", s.in(gradOf("Out")), s.counted(), divided, nil)
+	s.pair("elementwise_div", s.in(gradOf("Out")), counted(s), divided, nil)
 	s.add(s.op.Type, map[string][]string{"X": {s.in("X")}, "Label": {s.in("Label")}, gradOf("Out"): {divided}}, slots{gradOf("X"): s.out(gradOf("X"))}, nil, "ignore_index")
 	return true
 }
 
 // counted returns the number of labels that are not ignore_index, at least 1e-5.
-func (s *splitter) counted() string {
+func counted(s *splitter) string {
 	ignored, dtype := float32(-100), int32(tensor.Float32)
 	if n, ok := s.op.Int("ignore_index"); ok {
 		ignored = float32(n)
