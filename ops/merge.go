@@ -220,6 +220,9 @@ func divisor(r *reductions, op *program.Op) (string, bool) {
 		return "", false
 	}
 	total := div.In("Y")
+	if limit := r.writers[total]; limit != nil && limit.Type == "elementwise_max" && r.batch[limit.In("X")] && !r.batch[limit.In("Y")] {
+		total = limit.In("X") // which must not be 0 where nothing counts: such a part has no weight
+	}
 	return total, r.batch[total] && r.isScalar(total)
 }
 

@@ -91,6 +91,9 @@ var fusedOps = map[string]func(*splitter) bool{
 	"reduce_sum": splitCast, "reduce_mean": splitCast, "reduce_max": splitCast, "reduce_min": splitCast, "reduce_prod": splitCast,
 	"reduce_sum_grad": leaveCast, "reduce_mean_grad": leaveCast, "reduce_max_grad": leaveCast, "reduce_min_grad": leaveCast, "reduce_prod_grad": leaveCast,
 
+	"sigmoid_cross_entropy_with_logits":      splitNormalizedCost,
+	"sigmoid_cross_entropy_with_logits_grad": splitNormalizedCostGrad,
+
 	"momentum":                        splitDecay,
 	"softmax_with_cross_entropy":      splitLossAxis,
 	"softmax_with_cross_entropy_grad": splitLossAxis,

@@ -112,3 +112,31 @@ func TestRolesOfTheFirstReleases(t *testing.T) {
 		t.Error("the schedule has changed")
 	}
 }
+
+// Gradient ops on which a loss depends are of the forward pass, and the others of the backward pass.
+func TestGradientsThatALossReadsAreOfTheForwardPass(t *testing.T) {
+	m, err := fluidtext.Read(`var x float32 [-1,2] feed=[2,2]
+var w float32 [2,1] value=random
+var rate float32 [1] value=0.1
+mul X=x Y=w -> Out=score
+fill_constant_batch_size_like Input=score -> Out=score@GRAD | shape=[-1,1] value=1.0f dtype=5 op_role=1
+mul_grad X=x Y=w Out@GRAD=score@GRAD -> X@GRAD=x@GRAD | op_role=1
+scale X=x@GRAD -> Out=unused | scale=2.0f op_role=1
+square X=x@GRAD -> Out=squares
+mean X=squares -> Out=loss | op_role=256
+fill_constant -> Out=loss@GRAD | shape=[1L] value=1.0f dtype=5 op_role=257
+mean_grad X=squares Out@GRAD=loss@GRAD -> X@GRAD=squares@GRAD | op_role=1
+square_grad X=x@GRAD Out@GRAD=squares@GRAD -> X@GRAD=x@GRAD@GRAD | op_role=1
+mul_grad_grad X=x Y=w DOut=score@GRAD DDX=x@GRAD@GRAD -> DY=w@GRAD | op_role=1
+sgd Param=w Grad=w@GRAD LearningRate=rate -> ParamOut=w | op_role=2
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roles := rolesOf(m.Program)
+	for name, want := range map[string]program.Role{"score@GRAD": 0, "x@GRAD": 0, "unused": 1, "squares": 0, "loss": 256, "squares@GRAD": 1, "x@GRAD@GRAD": 1, "w@GRAD": 1} {
+		if got, ok := roles[name]; !ok || got != want {
+			t.Errorf("the op that writes %s has the role %d (%v), want %d", name, got, ok, want)
+		}
+	}
+}

@@ -64,7 +64,7 @@ func (l bilinear) split(s *splitter) bool {
 	if s.has(l.ddy) {
 		varied[1] = s.in(l.ddy)
 	}
-	attrs := s.attrsOf()
+	attrs := attrsOf(s)
 	terms := []map[string][]string{}
 	if varied[0] != "" {
 		terms = append(terms, map[string][]string{l.x: {varied[0]}, l.y: {s.in(l.y)}})
@@ -103,7 +103,7 @@ func (l bilinear) split(s *splitter) bool {
 }
 
 // attrsOf copies the attributes of the op that say what it computes. A second gradient has those of its function.
-func (s *splitter) attrsOf() map[string]Attr {
+func attrsOf(s *splitter) map[string]Attr {
 	attrs := map[string]Attr{}
 	for name, value := range s.op.Attrs {
 		if !strings.HasPrefix(name, "op_") {
@@ -185,7 +185,7 @@ func (s *splitter) of(opType, x, y string, attrs map[string]Attr) string {
 
 // firstGrad appends the gradient of a function of one variable: by gives it what it reads beside what arrives.
 func (s *splitter) firstGrad(function, slot, by, arrives, to string) {
-	s.add(function+"_grad", map[string][]string{slot: {by}, gradOf("Out"): {arrives}}, slots{gradOf("X"): to}, s.attrsOf())
+	s.add(function+"_grad", map[string][]string{slot: {by}, gradOf("Out"): {arrives}}, slots{gradOf("X"): to}, attrsOf(s))
 }
 
 // splitPiecewiseSecond writes the second gradient of a function of straight pieces, which is its gradient. slot is what that reads. Releases before 1.7 give leaky_relu its
@@ -283,6 +283,6 @@ func splitPoolSecond(s *splitter) bool {
 	if kind, _ := s.op.Str("pooling_type"); kind != "avg" {
 		return false
 	}
-	s.add("pool2d", map[string][]string{"X": {s.in("X")}}, slots{"Out": s.out("Out")}, s.attrsOf())
+	s.add("pool2d", map[string][]string{"X": {s.in("X")}}, slots{"Out": s.out("Out")}, attrsOf(s))
 	return true
 }

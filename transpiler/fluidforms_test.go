@@ -290,3 +290,67 @@ func TestProgramsThatTrainObeyTheLaw(t *testing.T) {
 		})
 	}
 }
+
+// A penalty on gradients, and costs that are put in rows by a shape that follows from dims and divided by a sum of weights behind batch_norm, obey the law.
+func TestLossesOfGradientsAndOfCountedRowsObeyTheLaw(t *testing.T) {
+	for name, text := range map[string]string{"a penalty on gradients": `var x float32 [-1,2] feed=[4,2]
+var w float32 [2,3] value=random
+var u float32 [3,1] value=random
+var rate float32 [1] value=0.1
+mul X=x Y=w -> Out=h
+square X=h -> Out=a
+mul X=a Y=u -> Out=score
+fill_constant_batch_size_like Input=score -> Out=score@GRAD | shape=[-1,1] value=1.0f dtype=5 op_role=1
+mul_grad X=a Y=u Out@GRAD=score@GRAD -> X@GRAD=a@GRAD | op_role=1
+square_grad X=h Out@GRAD=a@GRAD -> X@GRAD=h@GRAD | op_role=1
+mul_grad X=x Y=w Out@GRAD=h@GRAD -> X@GRAD=x@GRAD | op_role=1
+square X=x@GRAD -> Out=squares
+mean X=squares -> Out=loss | op_role=256
+fill_constant -> Out=loss@GRAD | shape=[1L] value=1.0f dtype=5 op_role=257
+mean_grad X=squares Out@GRAD=loss@GRAD -> X@GRAD=squares@GRAD | op_role=1
+square_grad X=x@GRAD Out@GRAD=squares@GRAD -> X@GRAD=x@GRAD@GRAD | op_role=1
+mul_grad_grad X=x Y=w DOut=h@GRAD DDX=x@GRAD@GRAD -> DY=w@GRAD@RENAME@0 DDOut=h@GRAD@GRAD | op_role=1
+square_grad_grad X=h DOut=a@GRAD DDX=h@GRAD@GRAD -> DX=h@GRAD_0 DDOut=a@GRAD@GRAD | op_role=1
+mul_grad_grad X=a Y=u DOut=score@GRAD DDX=a@GRAD@GRAD -> DY=u@GRAD | op_role=1 op_role_var=["u","u@GRAD"]
+mul_grad X=x Y=w Out@GRAD=h@GRAD_0 -> Y@GRAD=w@GRAD@RENAME@1 | op_role=1
+sum X=w@GRAD@RENAME@0,w@GRAD@RENAME@1 -> Out=w@GRAD | op_role=1 op_role_var=["w","w@GRAD"]
+sgd Param=w Grad=w@GRAD LearningRate=rate -> ParamOut=w | op_role=2 op_role_var=["w","w@GRAD"]
+sgd Param=u Grad=u@GRAD LearningRate=rate -> ParamOut=u | op_role=2 op_role_var=["u","u@GRAD"]
+`, "counted rows": `var x float32 [-1,2,3] feed=[4,2,3]
+var w float32 [3,1] value=random
+var scale float32 [2] value=1.0
+var bias float32 [2] value=0.0
+var mean float32 [2] value=0.0
+var variance float32 [2] value=1.0
+var rate float32 [1] value=0.1
+var dims int32 [3]
+var rows int32 [2]
+var many bool [-1,2]
+batch_norm X=x Scale=scale Bias=bias Mean=mean Variance=variance -> Y=y MeanOut=mean VarianceOut=variance SavedMean=m SavedVariance=v | momentum=0.9f epsilon=0.00001f is_test=false data_layout="NCHW" use_global_stats=false
+shape Input=y -> Out=dims
+slice Input=dims -> Out=rows | axes=[0] starts=[0] ends=[2] decrease_axis=[] infer_flags=[1]
+flatten2 X=y -> Out=flat XShape=s0 | axis=2
+mul X=flat Y=w -> Out=costs
+reshape2 X=costs Shape=rows -> Out=table XShape=s1 | shape=[-1,2]
+fill_any_like X=table -> Out=ones | value=1.0f dtype=-1
+reduce_sum X=table -> Out=all | dim=[0] keep_dim=false reduce_all=true
+reduce_sum X=ones -> Out=count | dim=[0] keep_dim=false reduce_all=true
+elementwise_div X=all Y=count -> Out=loss | axis=-1 op_role=256
+fill_constant -> Out=loss@GRAD | shape=[1L] value=1.0f dtype=5 op_role=257
+elementwise_div_grad Y=count Out=loss Out@GRAD=loss@GRAD -> X@GRAD=all@GRAD | axis=-1 op_role=1
+reduce_sum_grad X=table Out@GRAD=all@GRAD -> X@GRAD=table@GRAD | dim=[0] keep_dim=false reduce_all=true op_role=1
+reshape2_grad XShape=s1 Out@GRAD=table@GRAD -> X@GRAD=costs@GRAD | shape=[-1,2] op_role=1
+mul_grad X=flat Y=w Out@GRAD=costs@GRAD -> Y@GRAD=w@GRAD | op_role=1 op_role_var=["w","w@GRAD"]
+sgd Param=w Grad=w@GRAD LearningRate=rate -> ParamOut=w | op_role=2 op_role_var=["w","w@GRAD"]
+`} {
+		m, err := fluidtext.Read(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, cfg := range []transpiler.Config{{Trainers: 2, PServers: 1}, {Trainers: 3, PServers: 2, MinBlockSize: 2}} {
+			if err := checkLaw(t, m.Program, cfg, "w"); err != nil {
+				t.Errorf("%s, %+v: %v", name, cfg, err)
+			}
+		}
+	}
+}

@@ -218,7 +218,7 @@ func init() {
 		Outputs: []ops.Slot{{Name: "Out", Doc: "of the shape and type of X"}},
 		Attrs: []ops.Attr{
 			{Name: "ignore_index", Doc: "label of elements that do not count", Default: int32(-100)},
-			{Name: "normalize", Doc: "only false; in Fluid, divides by the number of elements that count",
+			{Name: "normalize", Doc: "only false; a program of Fluid with true is read as the costs and a division by the number of elements that count",
 				Default: false, Check: neverNormalize}},
 		Infer: func(s *ops.Shapes) error {
 			if err := s.IsFloat("X"); err != nil {
