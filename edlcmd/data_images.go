@@ -48,6 +48,9 @@ takes them.`,
 		if err != nil || !ok {
 			return fault.E(fault.InvalidArgument, fault.At("--size"), fault.Got(fault.Quote(size)), fault.Want("HEIGHTxWIDTH, such as 224x224"))
 		}
+		if _, err := os.Stat(args[0]); err != nil {
+			return fileFault(args[0], err)
+		}
 		folder, err := convert.OpenImages(os.DirFS(args[0]))
 		if err != nil {
 			return inFile(args[0], err)

@@ -217,12 +217,10 @@ func ofFlags(flags *pflag.FlagSet, err error) error {
 	}
 	named := make(fault.List, len(all))
 	for i, f := range all {
-		field, got, _ := strings.Cut(f.Got, " ")
+		field, _, _ := strings.Cut(f.Got, " ")
 		if flag := strings.ReplaceAll(field, "_", "-"); f.Where == "job" && flags.Changed(flag) {
 			c := *f
-			if c.Where = "--" + flag; strings.ContainsAny(got[:min(1, len(got))], `-0123456789"`) {
-				c.Got = got // the value alone; else a sentence
-			}
+			c.Where = "--" + flag
 			f = &c
 		}
 		named[i] = f

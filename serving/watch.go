@@ -16,7 +16,7 @@ func (m *Model) watch(ctx context.Context) {
 	ticker := time.NewTicker(m.settings.interval)
 	defer ticker.Stop()
 	var failed files
-	last := m.state()
+	last := seenFiles(m)
 	behind := false // the source may have a state that the model has not tried
 	looks, reads := lasting{after: 1}, lasting{after: 3}
 	for {
@@ -41,7 +41,7 @@ func (m *Model) watch(ctx context.Context) {
 		}
 		stayed := now.equal(last)
 		last = now
-		other := stayed && !now.equal(m.state()) && !now.equal(failed)
+		other := stayed && !now.equal(seenFiles(m)) && !now.equal(failed)
 		if !other && behind && stayed {
 			behind, other = m.newState(ctx)
 		}
@@ -95,8 +95,8 @@ func (m *Model) newState(ctx context.Context) (maybe, has bool) {
 	return has, has
 }
 
-// state is that of the files that were read last.
-func (m *Model) state() files {
+// seenFiles are the files of a model that were read last.
+func seenFiles(m *Model) files {
 	m.reading.Lock()
 	defer m.reading.Unlock()
 	return m.seen
