@@ -46,6 +46,7 @@ type server struct {
 	jobs     map[string]*batchv1.Job
 	owned    map[string]map[string]map[string][]byte // by resource and name
 	pods     map[string]*corev1.Pod
+	begun    int // pods that were made to run
 	budgets  []*policyv1.PodDisruptionBudget
 	least    []int                         // what budgets were changed to
 	ends     map[string]context.CancelFunc // of pods that run
@@ -221,7 +222,8 @@ func (s *server) begin(j *batchv1.Job) {
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	s.ends[j.Name] = func() { cancel(fault.New(fault.Drained, "terminated")) }
-	pod := kubernetes.Pod{Address: fmt.Sprintf("127.79.%d.%d", os.Getpid()%251+1, len(s.t.Name())), SpecDir: dir, SecretDir: dir, Termination: filepath.Join(dir, "word"), Log: io.Discard, Launcher: launch.Goroutines(s.work)}
+	s.begun++ // an address of its own: the pod before may still have its port
+	pod := kubernetes.Pod{Address: fmt.Sprintf("127.%d.%d.%d", 79+s.begun%100, os.Getpid()%251+1, len(s.t.Name())), SpecDir: dir, SecretDir: dir, Termination: filepath.Join(dir, "word"), Log: io.Discard, Launcher: launch.Goroutines(s.work)}
 	s.tell(j.Name, func(p *corev1.Pod) {
 		p.Status.Phase, p.Status.PodIP = corev1.PodRunning, pod.Address
 		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "edl", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
