@@ -7,6 +7,7 @@ var aliases = map[string]string{
 	"c_identity":              "assign", // what one process of a layer over several has of its input
 	"conditional_block_infer": "conditional_block",
 	"channel_shuffle":         "shuffle_channel",
+	"channel_shuffle_grad":    "shuffle_channel_grad",
 	"fetch_v2":                "fetch",
 	"grad_add":                "elementwise_add",
 	"reduce_amax":             "reduce_max", // the gradients differ where elements are equal
@@ -19,10 +20,10 @@ var aliases = map[string]string{
 // renameAliases gives each of them the name of the op that it is.
 func renameAliases(p *Program) {
 	for _, b := range p.Blocks {
-		completeSends(b)
+		renameKinds(b)
 		for _, op := range b.Ops {
 			if name, ok := aliases[op.Type]; ok {
-				if groups, has := op.Attrs["groups"]; has && op.Type == "channel_shuffle" {
+				if groups, has := op.Attrs["groups"]; has && strings.HasPrefix(op.Type, "channel_shuffle") {
 					op.Attrs["group"] = groups
 					delete(op.Attrs, "groups")
 				}
@@ -46,9 +47,8 @@ func renameAliases(p *Program) {
 	}
 }
 
-// completeSends gives graph_send_recv the attribute names of Paddle 2.4, and its gradient the variable that says how many rows the result has: Paddle leaves that out.
-func completeSends(b *Block) {
-	sizes := map[string][]string{}
+// renameKinds gives graph_send_recv the attribute names of Paddle 2.4.
+func renameKinds(b *Block) {
 	for _, op := range b.Ops {
 		if strings.TrimSuffix(op.Type, "_grad") != "graph_send_recv" {
 			continue
@@ -56,12 +56,6 @@ func completeSends(b *Block) {
 		if kind, old := op.Attrs["pool_type"]; old {
 			op.Attrs["reduce_op"] = kind
 			delete(op.Attrs, "pool_type")
-		}
-		const slot = "Out_size"
-		if op.Type == "graph_send_recv" {
-			sizes[op.Out("Out")] = op.Inputs[slot]
-		} else if given := sizes[strings.TrimSuffix(op.In(GradName("Out")), GradSuffix)]; len(given) > 0 && len(op.Inputs[slot]) == 0 {
-			op.Inputs[slot] = given
 		}
 	}
 }

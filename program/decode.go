@@ -57,6 +57,7 @@ func Decode(data []byte, limits Limits) (*Program, error) {
 	emptyUndeclared(p)
 	countOneStep(p)
 	renameAliases(p)
+	completeGradients(p)
 	moveToUpdate(p)
 	useMasters(p)
 	separate(p)

@@ -94,6 +94,9 @@ var fusedOps = map[string]func(*splitter) bool{
 	"sigmoid_cross_entropy_with_logits":      splitNormalizedCost,
 	"sigmoid_cross_entropy_with_logits_grad": splitNormalizedCostGrad,
 
+	"addmm_grad": splitAddmmGrad, "stack_grad": splitStackGrad, "top_k_grad": splitTopGrad, "tril_triu_grad": splitTriangleGrad, "unstack_grad": splitUnstackGrad,
+	"fake_quantize_dequantize_grad": splitStraightGrad, "straight_through_estimator_grad": splitStraightGrad, "stright_throuth_estimator_grad": splitStraightGrad,
+
 	"momentum":                        splitDecay,
 	"softmax_with_cross_entropy":      splitLossAxis,
 	"softmax_with_cross_entropy_grad": splitLossAxis,
