@@ -8,6 +8,7 @@ var leanGradients = map[string]struct {
 	out    string
 	inputs []string
 }{
+	"affine_grid":       {"Output", []string{"Theta"}},
 	"center_loss":       {"Loss", []string{"Label", "Centers", "CenterUpdateRate"}},
 	"graph_send_recv":   {"Out", []string{"Out_size"}},
 	"group_norm":        {"Y", []string{"X"}}, // Fluid before 1.8 computes from Y
@@ -18,6 +19,7 @@ var leanGradients = map[string]struct {
 	"pixel_unshuffle":   {"Out", []string{"X"}},
 	"sample_logits":     {"SampledLogits", []string{"Logits", "Labels", "CustomizedSamples", "CustomizedProbabilities"}},
 	"sequence_pad":      {"Out", []string{"PadValue"}},
+	"sequence_unpad":    {"Out", []string{"Length"}},
 	"shuffle_batch":     {"Out", []string{"X", "Seed"}},
 	"shuffle_channel":   {"Out", []string{"X"}},
 	"temporal_shift":    {"Out", []string{"X"}},

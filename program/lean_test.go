@@ -17,6 +17,8 @@ func TestGradientsGetInputsOfTheirOps(t *testing.T) {
 		{"temporal_shift", "Out", []string{"X"}},
 		{"channel_shuffle", "Out", []string{"X"}},
 		{"group_norm", "Y", []string{"X"}},
+		{"affine_grid", "Output", []string{"Theta"}},
+		{"sequence_unpad", "Out", []string{"Length"}},
 		{"warpctc", "Loss", []string{"Label", "LabelLength"}},
 		{"center_loss", "Loss", []string{"Label", "Centers", "CenterUpdateRate"}},
 		{"sample_logits", "SampledLogits", []string{"Logits", "Labels"}},
