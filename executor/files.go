@@ -169,3 +169,13 @@ func (f Files) inRoot(dir string, create bool, do func(*os.Root) error) error {
 	defer root.Close()
 	return do(root)
 }
+
+// refusePickle returns an error for a file of parameters in Python's pickle, as paddle.save writes .pdparams: to read one can run any program. It reads nothing.
+func (r *tensorReader) refusePickle() error {
+	const proto, oldest, newest = 0x80, 2, 5 // the opcode that a pickle begins with, and its protocols; a tensor begins with a version, 0
+	if head, err := r.r.Peek(2); err != nil || head[0] != proto || head[1] < oldest || head[1] > newest {
+		return nil // also of a file that is too short, which next refuses
+	}
+	return fault.E(fault.Unsupported, fault.Got("parameters in Python's pickle"), fault.Want("tensors of Fluid, or a file that ends with .safetensors"),
+		fault.Hint(`in Python, safetensors.numpy.save_file(paddle.load("NAME.pdparams", return_numpy=True), "NAME.safetensors") writes one`))
+}

@@ -177,6 +177,9 @@ func (f Files) readCombined(path string, p *program.Program) (values []namedTens
 	}
 	err = f.inRoot(filepath.Dir(path), false, func(root *os.Root) error {
 		return readFile(root, filepath.Base(path), func(r *tensorReader) error {
+			if err := r.refusePickle(); err != nil {
+				return err
+			}
 			for _, name := range Persistables(p) {
 				value, err := r.variable(f, p, name)
 				if err != nil {

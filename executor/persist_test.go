@@ -43,6 +43,21 @@ func equalScopes(t *testing.T, got, want *executor.Scope) {
 	}
 }
 
+// TestPickledParametersAreRefused gives the first bytes of what paddle.save writes.
+func TestPickledParametersAreRefused(t *testing.T) {
+	p, _ := trained(t)
+	path := filepath.Join(t.TempDir(), "model.pdparams")
+	for _, protocol := range []string{"\x02", "\x04"} {
+		if err := os.WriteFile(path, []byte("\x80"+protocol+"}q\x00(X\x03\x00\x00\x00emb"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		err := executor.LoadParams(executor.NewScope(), path, p)
+		if fault.KindOf(err) != fault.Unsupported || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "pickle") || !strings.Contains(err.Error(), "safetensors") {
+			t.Errorf("protocol %q: %v", protocol, err)
+		}
+	}
+}
+
 func TestParametersSurviveSavingAndLoading(t *testing.T) {
 	p, scope := trained(t)
 	dir := t.TempDir()
