@@ -16,7 +16,7 @@ import (
 type supportReport struct {
 	Runs    bool            `json:"runs"`
 	Ops     int             `json:"ops"`    // of all blocks
-	Needed  int             `json:"needed"` // of them, by what the program fetches; all if it fetches nothing
+	Needed  int             `json:"needed"` // of them, by what the program fetches, with the fetch ops; all if it fetches nothing
 	Types   []opSupport     `json:"types"`
 	Reasons []supportReason `json:"reasons"`
 }
@@ -37,14 +37,20 @@ type supportReason struct {
 // showSupport says which ops of a program run, and what does not and why. As "edl run" does, it looks only at what the fetched values depend on.
 func showSupport(c *console, f *showFlags, p *program.Program) error {
 	r := supportReport{Ops: countOps(p), Types: []opSupport{}, Reasons: []supportReason{}}
+	fetches := 0 // pruning takes them away, too
 	if targets := p.Targets(); len(targets) > 0 {
+		for _, op := range p.Global().Ops {
+			if op.Type == "fetch" {
+				fetches++
+			}
+		}
 		pruned, err := p.CloneForTest().Prune(targets...)
 		if err != nil {
 			return err
 		}
 		p = pruned
 	}
-	r.Needed = countOps(p)
+	r.Needed = countOps(p) + fetches
 	err := ops.Verify(p, program.StageLocal)
 	var list fault.List
 	if err != nil && !errors.As(err, &list) {
