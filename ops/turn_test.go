@@ -92,9 +92,10 @@ reduce_sum_grad X=steps Out@GRAD=loss@GRAD -> X@GRAD=steps@GRAD | dim=[0] keep_d
 // TestProgramsOfPaddleWithBlocksTrainOnClusters follows the records through loops and branches as Fluid writes them.
 func TestProgramsOfPaddleWithBlocksTrainOnClusters(t *testing.T) {
 	paths, err := filepath.Glob("../executor/testdata/programs/grad_*.txt")
-	if err != nil || len(paths) < 6 {
-		t.Fatalf("%d programs, %v", len(paths), err)
+	if err != nil {
+		t.Fatal(err)
 	}
+	tried := 0
 	for _, path := range paths {
 		text, err := os.ReadFile(path)
 		if err != nil {
@@ -104,8 +105,15 @@ func TestProgramsOfPaddleWithBlocksTrainOnClusters(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if len(m.Program.Blocks) == 1 {
+			continue
+		}
+		tried++
 		if kind, err := ops.GradientMerge(m.Program); err != nil || kind != ops.MergeMean {
 			t.Errorf("%s: %v, %v", strings.TrimSuffix(filepath.Base(path), ".txt"), kind, err)
 		}
+	}
+	if tried < 6 {
+		t.Errorf("%d programs with blocks", tried)
 	}
 }
