@@ -3,6 +3,7 @@ package role
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"google.golang.org/grpc"
 
@@ -39,13 +40,13 @@ func outliving(ctx context.Context, last func(context.Context)) (alive context.C
 // lastCheckpoint lets the job make a checkpoint before a pserver ends that was told to, so that the job goes on from that. It returns at once where the pserver has
 // nothing that would be lost with it, where the job makes no checkpoints, and where no coordinator answers: when a job is stopped, all its servers are told to end.
 // ServerDrain bounds the wait.
-func (r *runner) lastCheckpoint(ctx context.Context, server *pserver.Server, peers *cluster.Peers) {
-	if !pserver.Leaves(server) {
+func (r *runner) lastCheckpoint(ctx context.Context, server *served, peers *cluster.Peers) {
+	if !pserver.Leaves(server.Server) {
 		return
 	}
 	store := r.spec.Spec.Checkpoints.GetStore()
 	if store == "" {
-		r.log.Warn("told to end; nothing keeps what the job has trained, which makes no checkpoints", "hint", "--checkpoint STORE, or --standby 1")
+		r.log.Info("told to end; nothing keeps what the job has trained, which makes no checkpoints", "hint", "--checkpoint STORE, or --standby 1")
 		return
 	}
 	r.log.Info("told to end; a checkpoint is made first", "store", store, "limit", r.deadlines.ServerDrain)
@@ -56,12 +57,15 @@ func (r *runner) lastCheckpoint(ctx context.Context, server *pserver.Server, pee
 	last := &job.CheckpointStatus{}
 	coordinator, err := peers.Coordinator()
 	if err == nil {
-		last, err = coordinator.Checkpoint(ctx, &rpc.CheckpointRequest{Job: r.spec.Job}, grpc.WaitForReady(false))
+		last, err = coordinator.Checkpoint(ctx, &rpc.CheckpointRequest{Job: r.spec.Job, Who: fmt.Sprintf("pserver %d", r.spec.Index), Ends: true, Placement: server.number}, grpc.WaitForReady(false))
 	}
-	if err != nil {
-		r.log.Warn("ends without a checkpoint; the job goes back to an earlier one", "store", store, "limit", r.deadlines.ServerDrain,
-			"error", wire.FromStatus("coordinator", err))
-		return
+	err = wire.FromStatus("coordinator", err)
+	switch fault.KindOf(err) {
+	case fault.OK:
+		r.log.Info("ends; a checkpoint has what it had", "store", store, "steps", last.Steps)
+	case fault.Unavailable, fault.Stale, fault.Superseded:
+		r.log.Info("ends; no coordinator makes a checkpoint for it, as where the job has ended", "reason", err.Error())
+	default:
+		r.log.Warn("ends without a checkpoint; the job goes back to an earlier one", "store", store, "limit", r.deadlines.ServerDrain, "error", err)
 	}
-	r.log.Info("ends; a checkpoint has what it had", "store", store, "steps", last.Steps)
 }
