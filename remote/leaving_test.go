@@ -16,7 +16,7 @@ import (
 
 // A pserver that is told to end (SIGTERM), as where its node is drained, ends when a checkpoint has what it has: the job goes on from a step that is not before those that
 // were told by then, though its own next checkpoint
-// is far, repeats no step, and ends with the bits of the undisturbed job.
+// is far, repeats the round at most that was open when it ended, and ends with the bits of the undisturbed job.
 func TestToldServerIsSaved(t *testing.T) {
 	t.Parallel()
 	for name, told := range map[string][]string{
@@ -66,8 +66,8 @@ func tellServers(t *testing.T, told []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if repeated > 0 {
-		t.Errorf("%d steps are repeated that were trained while a checkpoint was made", repeated)
+	if repeated > times { // trainers had told the round that was held
+		t.Errorf("%d steps are repeated after %d checkpoints", repeated, times)
 	}
 	if n := int64(70 * passes); summary.Records != n {
 		t.Errorf("%d records are trained in %d passes, want %d", summary.Records, passes, n)
