@@ -39,11 +39,11 @@ func tellServers(t *testing.T, told []string) {
 	spec := shortLived()
 	spec.RoundDeadline = durationpb.New(2 * time.Minute) // a third of it is the time for the checkpoint, which no test should reach
 	spec.Checkpoints = &job.Checkpoints{Store: dir, Rounds: 1 << 40, Keep: 100}
-	last, attempt, times, passes, repeated := uint64(0), 0, 0, 0, 0
+	last, from, attempt, times, passes, repeated := uint64(0), uint64(0), 0, 0, 0, 0
 	summary, err := executorOf(t, r.listener(), spec).Train(bounded(t), m.Program, executor.TrainOptions{Data: data, Passes: 100000, Save: save},
 		func(s executor.StepResult) error {
 			if s.Attempt != attempt {
-				attempt = s.Attempt
+				attempt, from = s.Attempt, s.Step
 				if list := kept(t, dir); s.Step < last || len(list) == 0 || list[0].Steps < s.Step {
 					t.Errorf("attempt %d goes on with step %d after servers were told to end at step %d; checkpoints %v", attempt, s.Step, last, list)
 				}
@@ -52,12 +52,12 @@ func tellServers(t *testing.T, told []string) {
 				repeated++
 			}
 			switch {
-			case times < 2 && s.Attempt >= times && s.Step > last+20:
+			case times < 2 && s.Attempt >= times && s.Step > from+20:
 				times, last = times+1, s.Step
 				for _, name := range told {
 					r.signal(name, syscall.SIGTERM)
 				}
-			case s.Attempt >= times && times == 2 && s.Step > last+20 && (s.Step+1)%5 == 0:
+			case times == 2 && s.Attempt >= times && s.Step > from+20 && (s.Step+1)%5 == 0:
 				passes = s.Pass + 1
 				return executor.ErrStop
 			}
