@@ -40,7 +40,7 @@ func outliving(ctx context.Context, last func(context.Context)) (alive context.C
 // lastCheckpoint lets the job make a checkpoint before a pserver ends that was told to, so that the job goes on from that. It returns at once where the pserver has
 // nothing that would be lost with it, where the job makes no checkpoints, and where no coordinator answers: when a job is stopped, all its servers are told to end.
 // ServerDrain bounds the wait.
-func (r *runner) lastCheckpoint(ctx context.Context, server *served, peers *cluster.Peers) {
+func lastCheckpoint(ctx context.Context, r *runner, server *served, peers *cluster.Peers) {
 	if !pserver.Leaves(server.Server) {
 		return
 	}
