@@ -273,7 +273,7 @@ func TestCredentialsAreRenewed(t *testing.T) {
 var roleMethods = map[protoreflect.Name]string{
 	"Coordinator.Join": "trainer", "Coordinator.News": "trainer", "Coordinator.ReportDataset": "trainer", "Coordinator.GetTask": "trainer",
 	"Coordinator.TaskFailed": "trainer", "Coordinator.RequestSaveModel": "trainer", "Coordinator.ReportSteps": "trainer", "Coordinator.NextFeed": "trainer", "Coordinator.Evaluate": "trainer",
-	"Coordinator.Permit": "trainer", "Coordinator.Leave": "trainer", "Coordinator.Placement": "trainer", "Coordinator.Checkpoint": "trainer listener",
+	"Coordinator.Permit": "trainer", "Coordinator.Leave": "trainer", "Coordinator.Placement": "trainer", "Coordinator.Checkpoint": "trainer listener pserver standby",
 	"Coordinator.Feed": "listener", "Coordinator.Finish": "listener", "Coordinator.Acknowledge": "listener", "Coordinator.Watch": "listener",
 	"Coordinator.Queues": "listener", "Coordinator.GoBack": "listener", "Coordinator.Move": "listener",
 	"ParameterServer.SendVariable": "trainer listener", "ParameterServer.SendBarrier": "trainer", "ParameterServer.GetRows": "trainer",

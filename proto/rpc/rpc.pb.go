@@ -5777,6 +5777,9 @@ func (x *DiscardedTask) GetReason() string {
 type CheckpointRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	Who           string                 `protobuf:"bytes,2,opt,name=who,proto3" json:"who,omitempty"`              // asks, as waits name it; empty: the user
+	Ends          bool                   `protobuf:"varint,3,opt,name=ends,proto3" json:"ends,omitempty"`           // who asks is a pserver that was told to end, and does when the checkpoint is made
+	Placement     uint64                 `protobuf:"varint,4,opt,name=placement,proto3" json:"placement,omitempty"` // number of the one that it has
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5816,6 +5819,27 @@ func (x *CheckpointRequest) GetJob() string {
 		return x.Job
 	}
 	return ""
+}
+
+func (x *CheckpointRequest) GetWho() string {
+	if x != nil {
+		return x.Who
+	}
+	return ""
+}
+
+func (x *CheckpointRequest) GetEnds() bool {
+	if x != nil {
+		return x.Ends
+	}
+	return false
+}
+
+func (x *CheckpointRequest) GetPlacement() uint64 {
+	if x != nil {
+		return x.Placement
+	}
+	return 0
 }
 
 type QueuesResponse struct {
@@ -9562,9 +9586,12 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x04pass\x18\x02 \x01(\x05R\x04pass\x12.\n" +
 	"\arecords\x18\x03 \x03(\v2\x14.edl.rpc.RecordRangeR\arecords\x12\x1a\n" +
 	"\bfailures\x18\x04 \x01(\rR\bfailures\x12\x16\n" +
-	"\x06reason\x18\x05 \x01(\tR\x06reason\"%\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\"i\n" +
 	"\x11CheckpointRequest\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\tR\x03job\"\xfa\x04\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\x12\x10\n" +
+	"\x03who\x18\x02 \x01(\tR\x03who\x12\x12\n" +
+	"\x04ends\x18\x03 \x01(\bR\x04ends\x12\x1c\n" +
+	"\tplacement\x18\x04 \x01(\x04R\tplacement\"\xfa\x04\n" +
 	"\x0eQueuesResponse\x12,\n" +
 	"\x06queues\x18\x01 \x03(\v2\x14.edl.rpc.QueueStatusR\x06queues\x12#\n" +
 	"\x05waits\x18\x03 \x03(\v2\r.edl.job.WaitR\x05waits\x12\x1e\n" +

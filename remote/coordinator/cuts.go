@@ -164,8 +164,8 @@ func (c *cuts) next(giveUp func()) (round id.Round, ok bool) {
 }
 
 // make makes a checkpoint as soon as it can, and returns when there is one of all steps that are reported now. In async mode that is one that is begun later:
-// a step may be reported that is not in the ledger, because its trainer was lost.
-func (c *cuts) make(ctx context.Context) (last *job.CheckpointStatus, err error) {
+// a step may be reported that is not in the ledger, because its trainer was lost. who is the wait of the caller, but for what can end it.
+func (c *cuts) make(ctx context.Context, who waits.Wait) (last *job.CheckpointStatus, err error) {
 	if c.cfg.Checkpoints.Store == "" {
 		return nil, fault.E(fault.InvalidArgument, fault.At("job "+c.cfg.Identity.Job), fault.Got("no place for checkpoints"),
 			fault.Want("a job that was started with --checkpoint STORE"))
@@ -180,10 +180,8 @@ func (c *cuts) make(ctx context.Context) (last *job.CheckpointStatus, err error)
 		c.monitor.Broadcast()
 	})
 	defer c.locked(func() { c.wants = slices.DeleteFunc(c.wants, func(x *want) bool { return x == w }) })
-	reason := func() waits.Wait {
-		return waits.Wait{Who: "the user", What: "a checkpoint", By: []string{c.cfg.Checkpoints.Store}}
-	}
-	err = c.await(ctx, reason, func() (bool, error) {
+	who.By = []string{c.cfg.Checkpoints.Store}
+	err = c.await(ctx, func() waits.Wait { return who }, func() (bool, error) {
 		if w.met(c) {
 			last = c.status()
 			return true, nil

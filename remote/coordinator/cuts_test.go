@@ -537,6 +537,40 @@ func TestCutsWhenAsked(t *testing.T) {
 	}
 }
 
+// A pserver that is told to end is named while it waits for its checkpoint. One of an earlier placement has nothing that the job needs.
+func TestCutsForServersThatEnd(t *testing.T) {
+	dir := t.TempDir()
+	withCuts(t, Checkpoints{Store: dir, Run: "digits-1", Keep: 9, Rounds: 1000}, nil, func(s *Server, servers []*cutServer) {
+		s.cuts.reports(20)
+		servers[1].set(22, nil) // goes on
+		asked := make(chan error, 1)
+		go func() {
+			ctx, cancel := context.WithTimeout(s.ctx, time.Minute)
+			defer cancel()
+			last, err := s.Checkpoint(ctx, &rpc.CheckpointRequest{Who: "pserver 1", Ends: true})
+			if err == nil && last.Steps < 20 {
+				err = fmt.Errorf("got %v", last)
+			}
+			asked <- err
+		}()
+		synctest.Wait()
+		waiting := func(w *job.Wait) bool {
+			return w.Who == "pserver 1" && w.What == "a checkpoint, after which it ends as it was told" && slices.Equal(w.By, []string{dir}) && w.Until != nil
+		}
+		if list := s.monitor.List(); !slices.ContainsFunc(list, waiting) {
+			t.Errorf("the waits are %v", list)
+		}
+		s.cuts.reports(25)
+		if err := <-asked; err != nil {
+			t.Error(err)
+		}
+		s.cfg.Placement = &job.Placement{Number: 2, Pservers: 1}
+		if _, err := s.Checkpoint(s.ctx, &rpc.CheckpointRequest{Who: "pserver 1", Ends: true, Placement: 1}); !errors.Is(err, fault.Superseded) {
+			t.Errorf("a pserver that the job does not have any more: %v", err)
+		}
+	})
+}
+
 // What fails is told, and tried again. What is there stays.
 func TestCutsFail(t *testing.T) {
 	parent := t.TempDir()

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync/atomic"
@@ -256,7 +257,16 @@ func (s *stateServer) Checkpoint(ctx context.Context, m *rpc.CheckpointRequest) 
 	if err := s.checkJob(m.Job); err != nil {
 		return nil, err
 	}
-	return s.cuts.make(ctx)
+	w := waits.Wait{Who: cmp.Or(m.Who, "the user"), What: "a checkpoint"}
+	if m.Ends {
+		if have := s.cfg.Placement.GetNumber(); m.Placement < have {
+			return nil, fault.E(fault.Superseded, fault.At("coordinator"), fault.Gotf("a pserver of placement %d that ends", m.Placement),
+				fault.Wantf("one of placement %d, whose state the job has", have))
+		}
+		w.What = "a checkpoint, after which it ends as it was told"
+	}
+	w.Until, _ = ctx.Deadline()
+	return s.cuts.make(ctx, w)
 }
 
 // GoBack makes the job go back to its last checkpoint, because a pserver is lost.

@@ -72,6 +72,10 @@ type Deadlines struct {
 	// the role still says how it ends.
 	RoleDrain time.Duration
 
+	// ServerDrain is how long a pserver that was asked to end, and has no standby, waits for a checkpoint of what it has. When it passes, the pserver ends without
+	// one. Together with the end of its calls less than NodeStop, which is what pods give it: where the launcher gives less, the launcher kills it.
+	ServerDrain time.Duration
+
 	// StopGrace is how long a role has when its whole job is stopped. When it passes, the role is killed. It covers Leave and ServerGrace, the two
 	// things that a role does after it has stopped working.
 	StopGrace time.Duration
@@ -159,7 +163,7 @@ func DeadlinesOf(spec *job.JobSpec) Deadlines {
 		Start: start, Gather: start + margin, Connect: start + margin, Idle: start + 2*margin,
 		Round: round, TrainerRound: round + 2*margin, Rejoin: round, Unavailable: round + start, Follower: start,
 		TaskMin: taskMin, TaskMax: orDefault(spec.GetMaxTaskTimeout(), max(20*round, taskMin)).AsDuration(),
-		RoleDrain: 4 * time.Second, Leave: time.Second, ServerGrace: 2 * time.Second, StopGrace: 3 * time.Second,
+		RoleDrain: 4 * time.Second, ServerDrain: 50 * time.Second, Leave: time.Second, ServerGrace: 2 * time.Second, StopGrace: 3 * time.Second,
 		Seek: 5 * time.Second, Linger: time.Second, LastReports: time.Second, LostLease: time.Second, Release: 10 * time.Second,
 		NodeStop: time.Minute, LauncherStop: 5 * time.Second, LauncherKill: 2 * time.Second, NodeStart: 10 * time.Second,
 		Output: 2 * time.Second, LastReport: time.Second,

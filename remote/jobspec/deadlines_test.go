@@ -31,6 +31,7 @@ func TestDeadlinesInOrder(t *testing.T) {
 					{d.Rejoin, d.TrainerRound, "the coordinator goes on without a member before the others give up"},
 					{d.Drain, d.DrainGrace, "the listener kills before the launcher"},
 					{d.RoleDrain, d.LauncherStop, "a role ends its drain before its launcher kills it"},
+					{d.ServerDrain + d.ServerGrace + d.LastReport, d.NodeStop, "a pserver that waits for a checkpoint ends before it is killed"},
 					{d.LastReport, d.RoleDrain, "a role that drains can still report how it ends"},
 					{d.LauncherStop, d.NodeStop, "a role whose listener is gone ends before one that its listener waits for"},
 					{d.StopGrace, d.NodeStop, "a node leaves it to the listener to kill a role of a job that is stopped"},

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -276,10 +277,10 @@ func (r *clusterRig) evicts(ctx context.Context, pod string) error {
 }
 
 // disturbed removes the pod of a role of a job while it runs, once before was called. The job must compute the bits of the reference, and leave nothing. A job that was over by then
-// is repeated with more passes.
-func (r *clusterRig) disturbed(address, role string, before func(), remove func(ctx context.Context, pod string) error) {
+// is repeated with more passes than those that it begins with.
+func (r *clusterRig) disturbed(address, role string, passes int, before func(), remove func(ctx context.Context, pod string) error) {
 	r.Helper()
-	for passes, deleted := 4, false; !deleted; passes *= 2 {
+	for deleted := false; !deleted; passes *= 2 {
 		r.models++
 		save := filepath.Join(r.dir, "model-"+strconv.Itoa(r.models))
 		cmd := r.job("run", address, save, passes)
@@ -341,7 +342,7 @@ func (r *clusterRig) takesOver() {
 	first := r.listenAt("127.77.0.1:0", "lasting", image, more...)
 	address := first.address(r.T)
 	second := r.listenAt(address, "lasting", image, more...)
-	r.disturbed(address, "trainer", func() {
+	r.disturbed(address, "trainer", 4, func() {
 		if err := first.Process.Kill(); err != nil {
 			r.Error(err)
 		}
@@ -350,8 +351,23 @@ func (r *clusterRig) takesOver() {
 	if got := second.address(r.T); got != address {
 		r.Errorf("the next listener is at %s, want %s", got, address)
 	}
-	r.disturbed(address, "pserver", func() {}, r.evicts)
+	name := ""
+	r.disturbed(address, "pserver", 64, func() {}, func(ctx context.Context, pod string) error {
+		out, err := r.run("jobs", "--listener="+address).Output()
+		trains := trainingJob.FindSubmatch(out)
+		if err != nil || trains == nil {
+			return fmt.Errorf("no job trains yet: %s, %v", out, err)
+		}
+		name = string(trains[1])
+		return r.evicts(ctx, pod)
+	})
+	if out, err := r.run("logs", name, "pserver-1", "--listener="+address).Output(); err != nil || !bytes.Contains(out, []byte("told to end; a checkpoint is made first")) {
+		r.Errorf("the log of the pserver that was evicted: %v\n%s", err, out)
+	}
 }
+
+// trainingJob finds a job that has trained in what "edl jobs" prints.
+var trainingJob = regexp.MustCompile(`(?m)^(\S+) +running .*/\d+ +[1-9]`)
 
 // A job on a cluster trains the bits of the reference executor, and leaves nothing behind, also if pods are deleted while it runs. What keeps pods from running is told in the
 // words of the cluster.
@@ -365,11 +381,11 @@ func TestCluster(t *testing.T) {
 	r.compare(save, 1)
 	r.nothingLeft(namespace)
 
-	r.disturbed(address, "pserver", func() {}, r.deletes)
+	r.disturbed(address, "pserver", 4, func() {}, r.deletes)
 	r.takesOver()
 
 	// While the API server is away, a job goes on, and then starts its role again.
-	r.disturbed(address, "trainer", func() {
+	r.disturbed(address, "trainer", 4, func() {
 		r.WithoutAPI(func() {
 			r.Await("the listener knows that the API server is away", func(context.Context) (bool, error) {
 				return strings.Contains(working.log.String(), "roles that run go on"), nil

@@ -52,6 +52,7 @@ type core struct {
 	standby    *standby // nil: the server has never been one
 	mirror     *mirror  // nil without standbys; written once, before the program serves
 	unfollowed int      // waits for a standby that is in step
+	leaving    leaving
 }
 
 func newCore(cfg Config) *core {

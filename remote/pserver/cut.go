@@ -46,6 +46,7 @@ type cut struct {
 	store, name string
 	bases       []string      // checkpoints that stay
 	begun       bool          // what it is to have is there
+	at          time.Time     // since when
 	done        chan struct{} // closed when the part is durable, or will never be
 	cancel      context.CancelFunc
 
@@ -165,7 +166,7 @@ func (cs *cuts) due(c *core) *cut {
 	if k == nil || k.begun || c.rounds != nil && k.round != c.rounds.Round() || c.updates != nil && !c.updates.there {
 		return nil
 	}
-	k.begun = true
+	k.begun, k.at = true, time.Now()
 	if c.ledger != nil {
 		k.ledger = c.ledger.Encode()
 		for _, pass := range c.ledger.Counts() {

@@ -83,17 +83,23 @@ func (c cutter) read(t *testing.T, name string, shard *job.Shard, variable strin
 // trainRound trains one round of a job with one trainer. It takes 1 from each element, and trains the record of its number.
 func trainRound(t *testing.T, s *pstest.Server, round uint64) {
 	t.Helper()
+	if err := train(t, s, round); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// train is trainRound for goroutines that may not end the test.
+func train(t *testing.T, s *pstest.Server, round uint64) error {
 	a := pstest.Trainer{Client: s.Client}
 	if _, err := a.Send(t.Context(), round, "w0@GRAD", pstest.Filled(4, 1)); err != nil {
-		t.Fatal(err)
+		return err
 	}
 	records := []*rpc.RecordRange{{From: int64(round), To: int64(round) + 1}}
 	if err := a.Declare(t.Context(), round, &rpc.Declared{Rows: 1, Records: records}, 1); err != nil {
-		t.Fatal(err)
+		return err
 	}
-	if _, _, err := a.Get(t.Context(), round+1, "w0", 4); err != nil {
-		t.Fatal(err)
-	}
+	_, _, err := a.Get(t.Context(), round+1, "w0", 4)
+	return err
 }
 
 func checkCut(t *testing.T, c cutter, name string, round uint64, a *rpc.CutResponse) {

@@ -251,9 +251,16 @@ func applyRounds(ctx context.Context, s *Server, group *sync.WaitGroup, by *step
 		} else if err := (asyncMirror{c.mirror}).catchUpAlone(ctx); err != nil {
 			return err
 		}
+		toApply, held := c.toApply, (<-chan time.Time)(nil)
+		if left := s.cuts.holds(c); left > 0 {
+			toApply, held = nil, time.After(left)
+		}
 		select {
-		case from := <-c.toApply:
-			cut()
+		case from := <-toApply:
+			if cut(); s.cuts.holds(c) > 0 {
+				c.toApply <- from // has room: no other round is to be applied
+				continue
+			}
 			if err := told(ctx); err != nil { // the round changes what is told
 				return err
 			}
@@ -283,6 +290,7 @@ func applyRounds(ctx context.Context, s *Server, group *sync.WaitGroup, by *step
 			r.take(s)
 		case <-s.core.mirror.mayWake():
 		case <-c.toCut:
+		case <-held:
 		case <-c.ended:
 			return nil
 		case <-ctx.Done():

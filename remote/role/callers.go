@@ -36,7 +36,7 @@ var callers = map[string][]string{
 	"Coordinator/Permit":           {aTrainer},
 	"Coordinator/Leave":            {aTrainer},
 	"Coordinator/Placement":        {aTrainer},
-	"Coordinator/Checkpoint":       {aTrainer, aListener}, // a trainer asks for one when all are told to end
+	"Coordinator/Checkpoint":       {aTrainer, aListener, aPserver, aStandby}, // a trainer when all are told to end, a pserver when it is
 	"Coordinator/Feed":             {aListener},
 	"Coordinator/Finish":           {aListener},
 	"Coordinator/Acknowledge":      {aListener},

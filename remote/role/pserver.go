@@ -57,7 +57,9 @@ func (r *runner) serve(ctx context.Context) error {
 	h := newHost(r, config)
 	service := newServer(r)
 	rpc.RegisterParameterServerServer(service, h)
-	work, end := serving(ctx, service, l, r.deadlines.ServerGrace)
+	alive, stop := outliving(ctx, func(ctx context.Context) { lastCheckpoint(ctx, r, h.serving(), peers) })
+	defer stop()
+	work, end := serving(alive, service, l, r.deadlines.ServerGrace)
 	if err := at.take(work); err != nil {
 		return end(err)
 	}

@@ -8,9 +8,10 @@
 //	claim a key with a lease --> connect to the others --> run --> serve calls in flight --> give the key up
 //	      |                                                 |
 //	      the lease is lost: the role ends as               drain: a trainer finishes its step, for
-//	      fault.Fenced, and may be started again            RoleDrain at most, and then takes leave
+//	      fault.Fenced, and may be started again            RoleDrain at most, and then takes leave;
+//	                                                        a pserver lets a checkpoint be made
 //
-// Files in reading order: role.go has Run and how a role ends; trainer.go, pserver.go and coordinator.go have a role each; placements.go changes the number
+// Files in reading order: role.go has Run and how a role ends; trainer.go, pserver.go and coordinator.go have a role each; leaving.go lets a pserver that is told to end be saved before; placements.go changes the number
 // of pservers under them; params.go
 // loads the state that a job starts with; renew.go takes the next credentials; recording.go notes where the time of rounds goes.
 package role

@@ -100,7 +100,7 @@ func (g *generationRun) lastCut(ctx context.Context) (last *job.CheckpointStatus
 	}
 	target := callTarget{"coordinator", "a checkpoint of the trained state, which is not saved elsewhere"}
 	err := g.caller.within(ctx, lastCutTime, target, func(ctx context.Context, retry id.Retry) (err error) {
-		last, err = g.cfg.Coordinator.Checkpoint(ctx, &rpc.CheckpointRequest{Job: g.id(0, retry).Job}, grpc.WaitForReady(false))
+		last, err = g.cfg.Coordinator.Checkpoint(ctx, &rpc.CheckpointRequest{Job: g.id(0, retry).Job, Who: fmt.Sprintf("trainer %d", g.cfg.Rank)}, grpc.WaitForReady(false))
 		return err
 	})
 	if err != nil {
