@@ -26,7 +26,7 @@ var foreignAttrs = []foreignAttr{
 	// Choices of kernels and devices, and marks that other tools leave.
 	{ops: "*", names: "use_cudnn use_mkldnn use_onednn exhaustive_search workspace_size_MB use_addto user_defined_device force_cpu inplace is_test"},
 	{ops: "*", names: "skip_eager_deletion_vars"}, // plans find out how long a value lives
-	{ops: "*", names: "with_quant_attr skip_quant quantization_type out_threshold"},
+	{ops: "*", names: "with_quant_attr skip_quant quantization_type out_threshold bit_length"},
 	{ops: "*", names: "x_data_format y_data_format"}, // layouts in the memory of oneDNN
 	{ops: "*", names: "data_format data_layout", values: []program.Attr{"NCHW", "AnyLayout", "ANYLAYOUT", ""}},
 	{ops: "*", names: "padding_algorithm", values: []program.Attr{"EXPLICIT"}},
@@ -93,7 +93,7 @@ func checkAttrNames(op *program.Op, def *Def) fault.List {
 	var faults fault.List
 	for _, name := range slices.Sorted(maps.Keys(op.Attrs)) {
 		if def.hasAttr(name) || hasForward && forward.hasAttr(name) || strings.HasPrefix(name, "op_") || strings.HasPrefix(name, "@") ||
-			strings.HasPrefix(name, "__") {
+			strings.HasPrefix(name, "__") || isThreshold(op, name) {
 			continue
 		}
 		if f := checkForeign(op, name); f != nil {
@@ -101,6 +101,13 @@ func checkAttrNames(op *program.Op, def *Def) fault.List {
 		}
 	}
 	return faults
+}
+
+// isThreshold reports whether an attribute such as Input0_threshold is the largest value that a quantizer has seen of a variable of op: a mark for other tools.
+func isThreshold(op *program.Op, name string) bool {
+	place, ok := strings.CutSuffix(name, "_threshold")
+	slot := strings.TrimRight(place, "0123456789")
+	return ok && slot != place && len(op.Inputs[slot])+len(op.Outputs[slot])+len(op.Inputs[program.GradName(slot)]) > 0
 }
 
 // checkForeign reports an attribute that the definition of op does not list, unless it has no effect.

@@ -117,12 +117,17 @@ func TestAttributesOfOtherWritersAreTaken(t *testing.T) {
 	for name, value := range map[string]program.Attr{
 		"op_role": int32(0), "op_role_var": []string{}, "op_namescope": "/", "op_device": "cpu", "use_mkldnn": false, "with_quant_attr": true,
 		"@ENABLE_CACHE_RUNTIME_CONTEXT@": false, "seed": true, "dropout_prob": int32(1), "is_test": int32(0),
+		"bit_length": int32(8), "X0_threshold": float32(1.5), "Out0_threshold": float32(2), // of quantizers
 	} {
 		op.SetAttr(name, value)
 	}
 	gradient := d.op(d.p.Global(), "dropout_grad", "x", "y")
 	gradient.SetAttr("dropout_prob", float32(0.5)) // copied from the forward op
+	gradient.SetAttr("X0_threshold", float32(1.5))
 	d.requireFaults(program.StageLocal)
+	op.SetAttr("Y0_threshold", float32(1)) // it has no such slot
+	d.requireFaults(program.StageLocal, "Y0_threshold; edl show ops dropout")
+	delete(op.Attrs, "Y0_threshold")
 	gradient.SetAttr("dropout_porb", float32(0.5))
 	d.requireFaults(program.StageLocal, "dropout_porb; edl show ops dropout_grad")
 }
