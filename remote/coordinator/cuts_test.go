@@ -564,6 +564,13 @@ func TestCutsForServersThatEnd(t *testing.T) {
 		if err := <-asked; err != nil {
 			t.Error(err)
 		}
+		servers[1].set(0, fault.E(fault.Unavailable, fault.Got("no room")))
+		s.cuts.reports(30)
+		limited, cancel := context.WithTimeout(s.ctx, time.Minute)
+		defer cancel()
+		if _, err := s.Checkpoint(limited, &rpc.CheckpointRequest{Who: "pserver 1", Ends: true}); !errors.Is(err, fault.DeadlineExceeded) || !strings.Contains(err.Error(), "no room") || limited.Err() != nil {
+			t.Errorf("a store that has no room: %v; before the limit: %v", err, limited.Err() == nil)
+		}
 		s.cfg.Placement = &job.Placement{Number: 2, Pservers: 1}
 		if _, err := s.Checkpoint(s.ctx, &rpc.CheckpointRequest{Who: "pserver 1", Ends: true, Placement: 1}); !errors.Is(err, fault.Superseded) {
 			t.Errorf("a pserver that the job does not have any more: %v", err)

@@ -252,6 +252,9 @@ type stateServer struct {
 	move *mover
 }
 
+// answerTime is how long before the deadline of a pserver that ends it is told why there is no checkpoint: its log has the reason then.
+const answerTime = time.Second
+
 // Checkpoint makes a checkpoint.
 func (s *stateServer) Checkpoint(ctx context.Context, m *rpc.CheckpointRequest) (*job.CheckpointStatus, error) {
 	if err := s.checkJob(m.Job); err != nil {
@@ -265,7 +268,9 @@ func (s *stateServer) Checkpoint(ctx context.Context, m *rpc.CheckpointRequest) 
 		}
 		w.What = "a checkpoint, after which it ends as it was told"
 	}
-	w.Until, _ = ctx.Deadline()
+	if limit, ok := ctx.Deadline(); ok && m.Ends {
+		w.Until = limit.Add(-answerTime)
+	}
 	return s.cuts.make(ctx, w)
 }
 
