@@ -16,8 +16,8 @@ func (d *division) turns(op *program.Op, def *Def) bool {
 	return op.Type == "transpose" || op.Type == "transpose2" || def.RecordsAlong != nil || op.Type == "fill_constant_batch_size_like" && to != 0 || d.reshaped(op, 0) > 0 || slices.ContainsFunc(op.InputNames(), func(name string) bool { return d.axis[name] != 0 })
 }
 
-// turn follows an op that transposes, that computes each element by itself, that works along other axes than that of the records, or whose definition says where its records
-// lie. Any other op mixes records that do not lie along axis 0.
+// turn follows an op whose records lie along another axis than axis 0, or get there. It knows ops that transpose, that compute each element by itself, that work along other axes, and those
+// whose definition says where records lie. Any other op mixes the records.
 func (d *division) turn(op *program.Op, def *Def) {
 	if def.RecordsAlong != nil {
 		d.turnSlots(op, def)

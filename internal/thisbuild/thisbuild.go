@@ -34,8 +34,7 @@ var Name = sync.OnceValue(func() string {
 // maxNote bounds what is read of the note with the build id, in bytes.
 const maxNote = 4 << 10
 
-// idOf is the begin of the hash of the content of a binary, as its build id has it; empty: the file does not say. The id is four hashes with slashes between them, of which the last is
-// that of the content. Source: cmd/internal/buildid of Go.
+// idOf returns the first bytes of the hash of the content of a binary; empty: the file has none. The build id is four hashes with slashes between them. The last one is the hash of the content. Source: cmd/internal/buildid of Go.
 func idOf(path string) string {
 	f, err := elf.Open(path)
 	if err != nil {

@@ -55,7 +55,7 @@ func TestClustersTrainThroughEachOp(t *testing.T) {
 		}})
 }
 
-// minimizeLast builds a network of time-major steps, of which one is read.
+// minimizeLast builds a network of time-major steps. Its loss reads one step.
 func minimizeLast(m *layers.Model, step int64) {
 	x := layers.Data(m, "x", layers.Dims(4, 2))
 	var first []layers.Variable
