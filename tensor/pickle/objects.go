@@ -19,12 +19,13 @@ const (
 	orderedDict    global = "collections OrderedDict"
 	tupleClass     global = "builtins tuple"
 	tupleOfPython2 global = "__builtin__ tuple"
+	bytesOfPython2 global = "__builtin__ bytes"            // none, as Python 3 writes them by protocol 2
 	scalar         global = "numpy.core.multiarray scalar" // a number of the state of a schedule, which is left out
 	scalar2        global = "numpy._core.multiarray scalar"
 )
 
 var known = map[global]bool{reconstruct: true, reconstruct2: true, arrayClass: true, typeClass: true, encode: true, orderedDict: true, tupleClass: true,
-	tupleOfPython2: true, scalar: true, scalar2: true}
+	tupleOfPython2: true, bytesOfPython2: true, scalar: true, scalar2: true}
 
 // A dtype is the type of the elements of arrays.
 type dtype struct {
@@ -72,6 +73,8 @@ func (m *machine) make(what, with any) (any, error) {
 		return &dtype{name: name}, nil
 	case function == encode && len(args) == 2:
 		return m.encode(args[0], args[1])
+	case function == bytesOfPython2 && len(args) == 0:
+		return &blob{}, nil
 	case function == orderedDict:
 		return m.ordered(args)
 	case (function == tupleClass || function == tupleOfPython2) && len(args) == 1:
