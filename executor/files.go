@@ -139,7 +139,7 @@ func placeOf(f Files, declared *program.Var, bytes int64) tensor.Place {
 func (f Files) LoadFile(s *Scope, path string, p *program.Program) error {
 	read := f.readCombined
 	if HoldsNames(path) {
-		read = func(path string, p *program.Program) ([]namedTensor, error) { return f.readNamed(path, p, false) }
+		read = func(path string, p *program.Program) ([]namedTensor, error) { return readNamed(f, path, p, false) }
 	}
 	values, err := read(path, p)
 	if err != nil {

@@ -35,16 +35,16 @@ func HoldsNames(path string) bool {
 
 // readNamed reads the persistable tensors of p from a file that holds names. Others in the file are left out. With partial it leaves out those that are missing there or have another dtype or
 // other dims.
-func (f Files) readNamed(path string, p *program.Program, partial bool) ([]namedTensor, error) {
+func readNamed(f Files, path string, p *program.Program, partial bool) ([]namedTensor, error) {
 	if filepath.Ext(path) == safetensors.Extension {
 		return f.readSafetensors(path, p, partial)
 	}
-	all, err := f.readArrays(path, p)
+	all, err := readArrays(f, path, p)
 	if err != nil {
 		return nil, err
 	}
 	if beside, ok := strings.CutSuffix(path, pickledParams); ok && !holdsAll(all, p) { // fluid.save writes two files
-		state, err := f.readArrays(beside+pickledState, p)
+		state, err := readArrays(f, beside+pickledState, p)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fault.NotFound) {
 			return nil, err
 		}
@@ -54,7 +54,7 @@ func (f Files) readNamed(path string, p *program.Program, partial bool) ([]named
 			}
 		}
 	}
-	values, err := f.fit(all, p, partial)
+	values, err := fit(f, all, p, partial)
 	var found *fault.Fault
 	if errors.As(err, &found) {
 		return nil, found.In(path, ", ")
@@ -67,7 +67,7 @@ func holdsAll(all map[string]*tensor.Tensor, p *program.Program) bool {
 }
 
 // readArrays reads a .npz file, of which it reads what p may need, or a pickled one.
-func (f Files) readArrays(path string, p *program.Program) (all map[string]*tensor.Tensor, err error) {
+func readArrays(f Files, path string, p *program.Program) (all map[string]*tensor.Tensor, err error) {
 	file, size, err := f.allowed.Open(fault.InvalidArgument, path)
 	if err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func (f Files) readArrays(path string, p *program.Program) (all map[string]*tens
 }
 
 // fit returns the persistable tensors of p, in the order of their names. One element is one whether its dims are [] or [1].
-func (f Files) fit(all map[string]*tensor.Tensor, p *program.Program, partial bool) (values []namedTensor, err error) {
+func fit(f Files, all map[string]*tensor.Tensor, p *program.Program, partial bool) (values []namedTensor, err error) {
 	for _, name := range slices.Sorted(maps.Keys(sparse.Grown(p))) {
 		declared, ok := p.Global().Var(name)
 		if numbers := all[name+RowsSuffix]; ok && numbers != nil && all[name] != nil && len(declared.Dims) > 0 {

@@ -72,11 +72,11 @@ func (m *machine) make(what, with any) (any, error) {
 		}
 		return &dtype{name: name}, nil
 	case function == encode && len(args) == 2:
-		return m.encode(args[0], args[1])
+		return encoded(m, args[0], args[1])
 	case function == bytesOfPython2 && len(args) == 0:
 		return &blob{}, nil
 	case function == orderedDict:
-		return m.ordered(args)
+		return ordered(m, args)
 	case (function == tupleClass || function == tupleOfPython2) && len(args) == 1:
 		if inner, ok := args[0].(tuple); ok {
 			for i := range inner {
@@ -90,8 +90,8 @@ func (m *machine) make(what, with any) (any, error) {
 	return nil, m.corrupt("other arguments for " + nameOf(what))
 }
 
-// encode returns the bytes of a text whose characters are below 256.
-func (m *machine) encode(v, codec any) (any, error) {
+// encoded returns the bytes of a text whose characters are below 256.
+func encoded(m *machine, v, codec any) (any, error) {
 	text, isText := v.(string)
 	if name, _ := textOf(codec).(string); !isText || name != "latin1" {
 		return nil, m.corrupt("another codec than latin1")
@@ -110,7 +110,7 @@ func (m *machine) encode(v, codec any) (any, error) {
 }
 
 // ordered returns a dictionary, of pairs if there are any.
-func (m *machine) ordered(args tuple) (any, error) {
+func ordered(m *machine, args tuple) (any, error) {
 	d := &dict{}
 	if len(args) == 0 {
 		return d, nil
@@ -145,7 +145,7 @@ func (m *machine) build(object, with any) error {
 		if !ok || len(state) != 5 || o.value != nil {
 			return m.corrupt("another state of an array")
 		}
-		return m.fillArray(o, state)
+		return fillArray(m, o, state)
 	case *dict: // attributes of the object, which hold no entry
 		return nil
 	}
@@ -153,7 +153,7 @@ func (m *machine) build(object, with any) error {
 }
 
 // fillArray makes the tensor of an array from its version, shape, type, order and bytes. The bytes go: no other array has them.
-func (m *machine) fillArray(a *array, state tuple) error {
+func fillArray(m *machine, a *array, state tuple) error {
 	shape, isShape := state[1].(tuple)
 	kind, isType := state[2].(*dtype)
 	columns, isOrder := state[3].(bool)
