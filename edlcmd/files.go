@@ -63,6 +63,7 @@ func loadProgram(path string) (p *program.Program, params string, err error) {
 	if path == "" {
 		return nil, "", fault.E(fault.InvalidArgument, fault.Got("no program"), fault.Want(wantedProgram))
 	}
+	path = withExtension(path)
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		if err := executor.CheckComplete(path); err != nil {
 			return nil, "", err
@@ -94,6 +95,17 @@ func loadProgram(path string) (p *program.Program, params string, err error) {
 	return p, export.ParamsOf(path), nil
 }
 
+// withExtension returns the path of the program NAME.pdmodel for the path NAME that Paddle's functions give the files of a model, and other paths as they are.
+func withExtension(path string) string {
+	if _, err := os.Stat(path); err == nil {
+		return path
+	}
+	if info, err := os.Stat(path + export.PairedExt); err == nil && info.Mode().IsRegular() {
+		return path + export.PairedExt
+	}
+	return path
+}
+
 // A fileKind is what a file holds.
 type fileKind int
 
@@ -121,6 +133,7 @@ const wantedKinds = "a program, an ONNX model (.onnx), parameters, records, a sn
 
 // kindOf tells the kind of a file from its name or its first bytes.
 func kindOf(path string) (fileKind, error) {
+	path = withExtension(path)
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		if err := executor.CheckComplete(path); err != nil {
 			return 0, err

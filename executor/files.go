@@ -13,6 +13,7 @@ import (
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
+	"github.com/edl-go/edl/tensor/pickle"
 )
 
 // Files opens saved states on behalf of a job whose listener bounds what it may read and write. What the listener does not allow is fault.Denied. The zero Files may do
@@ -137,8 +138,8 @@ func placeOf(f Files, declared *program.Var, bytes int64) tensor.Place {
 // LoadFile is LoadParams of one file.
 func (f Files) LoadFile(s *Scope, path string, p *program.Program) error {
 	read := f.readCombined
-	if isSafetensors(path) {
-		read = func(path string, p *program.Program) ([]namedTensor, error) { return f.readSafetensors(path, p, false) }
+	if HoldsNames(path) {
+		read = func(path string, p *program.Program) ([]namedTensor, error) { return readNamed(f, path, p, false) }
 	}
 	values, err := read(path, p)
 	if err != nil {
@@ -170,12 +171,11 @@ func (f Files) inRoot(dir string, create bool, do func(*os.Root) error) error {
 	return do(root)
 }
 
-// refusePickle returns an error for a file of parameters in Python's pickle, as paddle.save writes .pdparams: to read one can run any program. It reads nothing.
+// refusePickle returns an error for a file in Python's pickle whose name does not say so. It reads nothing.
 func (r *tensorReader) refusePickle() error {
-	const proto, oldest, newest = 0x80, 2, 5 // the opcode that a pickle begins with, and its protocols; a tensor begins with a version, 0
-	if head, err := r.r.Peek(2); err != nil || head[0] != proto || head[1] < oldest || head[1] > newest {
+	if head, err := r.r.Peek(2); err != nil || !pickle.Is(head) {
 		return nil // also of a file that is too short, which next refuses
 	}
-	return fault.E(fault.Unsupported, fault.Got("parameters in Python's pickle"), fault.Want("tensors of Fluid, or a file that ends with .safetensors"),
-		fault.Hint(`in Python, safetensors.numpy.save_file(paddle.load("NAME.pdparams", return_numpy=True), "NAME.safetensors") writes one`))
+	return fault.E(fault.Unsupported, fault.Got("parameters in Python's pickle"), fault.Want("tensors of Fluid, or a file whose name says what it is"),
+		fault.Hintf("rename it to NAME%s, as Paddle does", pickledParams))
 }

@@ -193,7 +193,8 @@ func (f Files) readCombined(path string, p *program.Program) (values []namedTens
 	return values, err
 }
 
-// LoadParams is LoadPersistables for a directory, and LoadCombined for a file. A file whose name ends with .safetensors holds the names of its tensors.
+// LoadParams is LoadPersistables for a directory, and LoadCombined for a file. A file that HoldsNames has the tensors in any
+// order: .safetensors, .npz, and what Paddle pickles, .pdparams with the .pdopt beside it.
 func LoadParams(s *Scope, path string, p *program.Program) error {
 	return Files{}.LoadParams(s, path, p)
 }

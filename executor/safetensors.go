@@ -16,9 +16,6 @@ import (
 	"github.com/edl-go/edl/tensor/safetensors"
 )
 
-// isSafetensors reports whether a file of parameters is one of named tensors. The combined files of Fluid hold no names.
-func isSafetensors(path string) bool { return strings.HasSuffix(path, safetensors.Extension) }
-
 // RowsSuffix ends the name of the numbers of rows in a file of named tensors, which has only the rows in use of a table that grows: "w" are rows of the table, and
 // "w.rows" (int64, ascending) says which. The rows between them are zeros.
 const RowsSuffix = ".rows"

@@ -94,8 +94,8 @@ func readState(from string, p *program.Program, options LoadOptions) ([]namedTen
 	switch {
 	case info.IsDir():
 		values, err = Files{}.readDirectory(from, p, options.Partial)
-	case isSafetensors(from):
-		values, err = Files{}.readSafetensors(from, p, options.Partial)
+	case HoldsNames(from):
+		values, err = readNamed(Files{}, from, p, options.Partial)
 	case options.Partial:
 		err = fault.E(fault.InvalidArgument, fault.At(from), fault.Got("one file, which does not hold the names of its variables"),
 			fault.Want("a directory, to load the part of it that fits"))

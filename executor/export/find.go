@@ -9,14 +9,14 @@ import (
 	"github.com/edl-go/edl/executor/export/onnx"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/program"
-	"github.com/edl-go/edl/tensor/safetensors"
 )
 
 // Names of the files of saved models, beside ModelFile.
 const (
 	namedModel = "model"      // as users of Fluid called ModelFile when they named files
 	PairedExt  = ".pdmodel"   // Paddle 2: NAME.pdmodel and
-	paramsExt  = ".pdiparams" // NAME.pdiparams
+	paramsExt  = ".pdiparams" // NAME.pdiparams, as it saves for inference, or
+	pickledExt = ".pdparams"  // NAME.pdparams, as it saves to go on
 	TextExt    = ".pbtxt"     // a program as text
 )
 
@@ -75,7 +75,8 @@ func ParamsOf(path string) string {
 	case name == namedModel:
 		files = []string{CombinedFile, "params"}
 	case filepath.Ext(name) == PairedExt:
-		files = []string{strings.TrimSuffix(name, PairedExt) + paramsExt}
+		paired := strings.TrimSuffix(name, PairedExt)
+		files = []string{paired + paramsExt, paired + pickledExt}
 	}
 	for _, file := range files {
 		if isFile(filepath.Join(dir, file)) {
@@ -103,7 +104,7 @@ func LoadParams(path string, trained, inference *program.Program) (scope *execut
 func LoadParamsInto(place executor.Place, path string, trained, inference *program.Program) (scope *executor.Scope, err error) {
 	scope = executor.NewScope()
 	files := executor.FilesInto(place)
-	if isFile(path) && filepath.Ext(path) != safetensors.Extension {
+	if isFile(path) && !executor.HoldsNames(path) {
 		err = files.LoadCombined(scope, path, trained)
 	} else {
 		err = files.LoadParams(scope, path, inference)

@@ -1,4 +1,4 @@
-// Package npz writes tensors as NumPy's archive of arrays: a zip file with one .npy file of version 1.0 for each, not compressed. In Python,
+// Package npz writes and reads tensors as NumPy's archive of arrays: a zip file with one .npy file for each. What it writes is of version 1.0 and not compressed. In Python,
 // numpy.load("params.npz") is a mapping from names to arrays.
 package npz
 
