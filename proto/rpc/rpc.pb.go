@@ -1733,9 +1733,10 @@ func (x *FinishRequest) GetWithoutSave() bool {
 type AcknowledgeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
-	Steps         uint64                 `protobuf:"varint,2,opt,name=steps,proto3" json:"steps,omitempty"`         // the steps below this number are acknowledged
-	Attempt       int32                  `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`     // of the job, in which they were told; what was told in an earlier one says nothing
-	Evaluated     uint64                 `protobuf:"varint,4,opt,name=evaluated,proto3" json:"evaluated,omitempty"` // likewise the evaluation after so many steps, and those before; 0: none
+	Steps         uint64                 `protobuf:"varint,2,opt,name=steps,proto3" json:"steps,omitempty"`           // the steps below this number are acknowledged
+	Attempt       int32                  `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`       // of the job, in which they were told; what was told in an earlier one says nothing
+	Evaluated     uint64                 `protobuf:"varint,4,opt,name=evaluated,proto3" json:"evaluated,omitempty"`   // likewise the evaluation after so many steps, and those before; 0: none
+	History       *uint64                `protobuf:"varint,5,opt,name=history,proto3,oneof" json:"history,omitempty"` // that the steps are of, as in WatchResponse; a listener says it to the coordinator. Absent: a user's client, or an earlier listener
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1794,6 +1795,13 @@ func (x *AcknowledgeRequest) GetAttempt() int32 {
 func (x *AcknowledgeRequest) GetEvaluated() uint64 {
 	if x != nil {
 		return x.Evaluated
+	}
+	return 0
+}
+
+func (x *AcknowledgeRequest) GetHistory() uint64 {
+	if x != nil && x.History != nil {
+		return *x.History
 	}
 	return 0
 }
@@ -4807,6 +4815,7 @@ type FinishDataRequest struct {
 	Id            *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`                                       // job and program
 	AfterStep     *uint64                `protobuf:"varint,2,opt,name=after_step,json=afterStep,proto3,oneof" json:"after_step,omitempty"` // as in FinishRequest
 	WithoutSave   bool                   `protobuf:"varint,3,opt,name=without_save,json=withoutSave,proto3" json:"without_save,omitempty"` // likewise
+	History       *uint64                `protobuf:"varint,4,opt,name=history,proto3,oneof" json:"history,omitempty"`                      // that the step is of, as in WatchResponse. Absent: an earlier listener
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4860,6 +4869,13 @@ func (x *FinishDataRequest) GetWithoutSave() bool {
 		return x.WithoutSave
 	}
 	return false
+}
+
+func (x *FinishDataRequest) GetHistory() uint64 {
+	if x != nil && x.History != nil {
+		return *x.History
+	}
+	return 0
 }
 
 type FinishDataResponse struct {
@@ -9297,12 +9313,15 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\n" +
 	"after_step\x18\x02 \x01(\x04H\x00R\tafterStep\x88\x01\x01\x12!\n" +
 	"\fwithout_save\x18\x03 \x01(\bR\vwithoutSaveB\r\n" +
-	"\v_after_step\"t\n" +
+	"\v_after_step\"\x9f\x01\n" +
 	"\x12AcknowledgeRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x14\n" +
 	"\x05steps\x18\x02 \x01(\x04R\x05steps\x12\x18\n" +
 	"\aattempt\x18\x03 \x01(\x05R\aattempt\x12\x1c\n" +
-	"\tevaluated\x18\x04 \x01(\x04R\tevaluated\"\x15\n" +
+	"\tevaluated\x18\x04 \x01(\x04R\tevaluated\x12\x1d\n" +
+	"\ahistory\x18\x05 \x01(\x04H\x00R\ahistory\x88\x01\x01B\n" +
+	"\n" +
+	"\b_history\"\x15\n" +
 	"\x13AcknowledgeResponse\"d\n" +
 	"\vStateValues\x12-\n" +
 	"\bprogress\x18\x01 \x01(\v2\x11.edl.job.ProgressR\bprogress\x12&\n" +
@@ -9513,13 +9532,16 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x13ReportStepsResponse\"H\n" +
 	"\x0fNextFeedRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x12\n" +
-	"\x04item\x18\x02 \x01(\x04R\x04item\"\x8c\x01\n" +
+	"\x04item\x18\x02 \x01(\x04R\x04item\"\xb7\x01\n" +
 	"\x11FinishDataRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\"\n" +
 	"\n" +
 	"after_step\x18\x02 \x01(\x04H\x00R\tafterStep\x88\x01\x01\x12!\n" +
-	"\fwithout_save\x18\x03 \x01(\bR\vwithoutSaveB\r\n" +
-	"\v_after_step\"*\n" +
+	"\fwithout_save\x18\x03 \x01(\bR\vwithoutSave\x12\x1d\n" +
+	"\ahistory\x18\x04 \x01(\x04H\x01R\ahistory\x88\x01\x01B\r\n" +
+	"\v_after_stepB\n" +
+	"\n" +
+	"\b_history\"*\n" +
 	"\x12FinishDataResponse\x12\x14\n" +
 	"\x05steps\x18\x01 \x01(\x04R\x05steps\"2\n" +
 	"\rPermitRequest\x12!\n" +
@@ -10431,6 +10453,7 @@ func file_proto_rpc_rpc_proto_init() {
 		return
 	}
 	file_proto_rpc_rpc_proto_msgTypes[23].OneofWrappers = []any{}
+	file_proto_rpc_rpc_proto_msgTypes[24].OneofWrappers = []any{}
 	file_proto_rpc_rpc_proto_msgTypes[53].OneofWrappers = []any{}
 	file_proto_rpc_rpc_proto_msgTypes[56].OneofWrappers = []any{}
 	file_proto_rpc_rpc_proto_msgTypes[67].OneofWrappers = []any{}

@@ -60,6 +60,15 @@ func LastBack(ctx context.Context, s cluster.State) (*state.Back, error) {
 	return back, nil
 }
 
+// checkHistory refuses what a listener says of the steps of another history than this coordinator leads: it has not heard yet that the job has gone back, and says it again when
+// it has. Listeners of earlier builds do not name the history, and are believed.
+func (c *core) checkHistory(of *uint64) error {
+	if have := c.cfg.Back.GetHistory(); of != nil && *of != have {
+		return fault.E(fault.Unavailable, fault.At("coordinator"), fault.Gotf("a word about steps of history %d", *of), fault.Wantf("one about history %d, to which the job has gone", have))
+	}
+	return nil
+}
+
 // ask begins the way back, unless it has begun, and returns where the history begins. This coordinator answers fault.Unavailable when it is done.
 func (g *goBack) ask(ctx context.Context, history uint64) (*rpc.GoBackResponse, error) {
 	have := g.cfg.Back.GetHistory()

@@ -343,3 +343,41 @@ func TestLastBack(t *testing.T) {
 		}
 	}
 }
+
+// A listener that has not heard yet that the job has gone back speaks of the steps before: no round begins because of them, and none is the last. One of an earlier build does not
+// name the history, and is believed.
+func TestWordsOfAnotherHistory(t *testing.T) {
+	cfg := reading(t, 1)
+	cfg.MaxAhead, cfg.Back = 1, &state.Back{History: 1, Progress: &job.Progress{}, Passes: 1}
+	h := newHome(t, cfg)
+	for _, server := range h.servers {
+		server.history = 1
+	}
+	s := h.start()
+	s.joinAll(0, 0)
+	s.reportDataset(t, 100)
+	acknowledge := func(steps uint64, history *uint64) error {
+		_, err := s.client.Acknowledge(t.Context(), &rpc.AcknowledgeRequest{Job: "job", Steps: steps, History: history})
+		return wire.FromStatus("coordinator", err)
+	}
+	for _, history := range []uint64{0, 2} {
+		if err := acknowledge(9, new(history)); !errors.Is(err, fault.Unavailable) {
+			t.Errorf("steps of history %d are acknowledged: %v", history, err)
+		}
+		_, err := s.client.Finish(t.Context(), &rpc.FinishDataRequest{Id: idOf(0, 0, 0), History: new(history)})
+		if err = wire.FromStatus("coordinator", err); !errors.Is(err, fault.Unavailable) {
+			t.Errorf("the end of history %d: %v", history, err)
+		}
+	}
+	for step, history := range []*uint64{new(uint64(1)), nil} {
+		if err := acknowledge(uint64(step)+1, history); err != nil {
+			t.Error(err)
+		}
+		if r, err := s.permit(1, 0, uint64(step)+1); err != nil || r.Until != uint64(step)+2 || r.End {
+			t.Errorf("after step %d: %v, %v", step, r, err)
+		}
+	}
+	if r, err := s.client.Finish(t.Context(), &rpc.FinishDataRequest{Id: idOf(0, 0, 0), History: new(uint64(1))}); err != nil || r.Steps != 3 {
+		t.Errorf("the end: %v, %v", r, err)
+	}
+}

@@ -277,6 +277,9 @@ func (s *Server) Finish(ctx context.Context, m *rpc.FinishDataRequest) (*rpc.Fin
 	if err := s.cfg.Identity.Check(m.Id); err != nil {
 		return nil, err
 	}
+	if err := s.checkHistory(m.History); err != nil {
+		return nil, err
+	}
 	steps, err := s.ending.finish(ctx, m.AfterStep, m.WithoutSave)
 	if err != nil {
 		return nil, err
@@ -287,6 +290,9 @@ func (s *Server) Finish(ctx context.Context, m *rpc.FinishDataRequest) (*rpc.Fin
 // Acknowledge takes the word that the user has been told steps.
 func (s *Server) Acknowledge(_ context.Context, m *rpc.AcknowledgeRequest) (*rpc.AcknowledgeResponse, error) {
 	if err := s.checkJob(m.Job); err != nil {
+		return nil, err
+	}
+	if err := s.checkHistory(m.History); err != nil {
 		return nil, err
 	}
 	s.ending.acknowledge(m.Steps)

@@ -103,20 +103,20 @@ func (f *finishing) tell() {
 	}
 }
 
-// passOn tells the coordinators of the job, until ctx ends.
-func (f *finishing) passOn(ctx context.Context, client rpc.CoordinatorClient) {
+// passOn tells the coordinators of the job, until ctx ends. It names the history of the steps that w enters.
+func (f *finishing) passOn(ctx context.Context, client rpc.CoordinatorClient, w *watcher) {
 	for {
 		select {
 		case <-f.changed:
 		case <-ctx.Done():
 			return
 		}
-		retry(ctx, f.job, "the end of the job", func() error { return f.call(ctx, client) })
+		retry(ctx, f.job, "the end of the job", func() error { return f.call(ctx, client, w) })
 	}
 }
 
 // call tells a coordinator once. An error means that the call is to be repeated.
-func (f *finishing) call(ctx context.Context, client rpc.CoordinatorClient) error {
+func (f *finishing) call(ctx context.Context, client rpc.CoordinatorClient, w *watcher) error {
 	ctx, cut := context.WithCancel(ctx)
 	defer cut()
 	var m *rpc.FinishDataRequest
@@ -124,6 +124,7 @@ func (f *finishing) call(ctx context.Context, client rpc.CoordinatorClient) erro
 	f.job.withLock(func() {
 		if wishes = f.wishes; f.told < wishes {
 			f.cut, m = cut, f.message()
+			m.History = new(w.history)
 		}
 	})
 	if m == nil {

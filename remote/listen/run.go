@@ -63,7 +63,7 @@ func runRoles(ctx context.Context, j *Job) error {
 	}
 	group.Go(func() { c.watcher.watch(watching) })
 	if j.spec.MaxAhead > 0 || j.spec.Evaluation.GetWaits() {
-		group.Go(func() { j.acks.passOn(watching, peers.coordinator) })
+		group.Go(func() { j.acks.passOn(watching, peers.coordinator, c.watcher) })
 	}
 	if j.spec.MaxAhead > 0 || j.spec.Evaluation.GetWaits() || j.spec.Fed {
 		group.Go(func() { j.followers.watch(watching, j.stop) })
@@ -72,7 +72,7 @@ func runRoles(ctx context.Context, j *Job) error {
 		group.Go(func() { q.follow(watching, j, registry) })
 	}
 	group.Go(func() { suspends(watching, c) })
-	group.Go(func() { j.finishing.passOn(watching, peers.coordinator) })
+	group.Go(func() { j.finishing.passOn(watching, peers.coordinator, c.watcher) })
 	group.Go(func() { probeRegularly(watching, j, peers) })
 	group.Go(func() { keepToBounds(watching, c) })
 

@@ -373,8 +373,8 @@ func (a *acknowledgements) forget() {
 	}
 }
 
-// passOn works until ctx ends.
-func (a *acknowledgements) passOn(ctx context.Context, client rpc.CoordinatorClient) {
+// passOn works until ctx ends. It names the history of the steps that w enters: a coordinator that has gone back does not take the steps of before for its own.
+func (a *acknowledgements) passOn(ctx context.Context, client rpc.CoordinatorClient, w *watcher) {
 	for {
 		select {
 		case <-a.changed:
@@ -386,7 +386,7 @@ func (a *acknowledgements) passOn(ctx context.Context, client rpc.CoordinatorCli
 			defer cut()
 			a.job.mu.Lock()
 			a.cut = cut
-			m := &rpc.AcknowledgeRequest{Job: a.job.ID, Steps: a.steps, Attempt: a.attempt, Evaluated: a.evaluated}
+			m := &rpc.AcknowledgeRequest{Job: a.job.ID, Steps: a.steps, Attempt: a.attempt, Evaluated: a.evaluated, History: new(w.history)}
 			current := a.attempt == a.job.status.Attempt
 			a.job.mu.Unlock()
 			if !current || m.Steps == 0 && m.Evaluated == 0 {

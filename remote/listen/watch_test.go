@@ -231,3 +231,62 @@ func TestLateWordOfTheEnd(t *testing.T) {
 		group.Wait()
 	}
 }
+
+// told is a coordinator that notes what it is told of steps.
+type told struct {
+	rpc.CoordinatorClient
+	acknowledged chan *rpc.AcknowledgeRequest
+	finish       chan *rpc.FinishDataRequest
+}
+
+func (c told) Acknowledge(ctx context.Context, m *rpc.AcknowledgeRequest, _ ...grpc.CallOption) (*rpc.AcknowledgeResponse, error) {
+	select {
+	case c.acknowledged <- m:
+	case <-ctx.Done(): // the same was said twice
+	}
+	return &rpc.AcknowledgeResponse{}, nil
+}
+
+func (c told) Finish(_ context.Context, m *rpc.FinishDataRequest, _ ...grpc.CallOption) (*rpc.FinishDataResponse, error) {
+	c.finish <- m
+	return &rpc.FinishDataResponse{}, nil
+}
+
+// What a listener says of steps names their history: a coordinator that has gone back meanwhile would else take them for its own.
+func TestWordsNameTheHistory(t *testing.T) {
+	w, _ := heard(t, job.Mode_SYNC)
+	j, c := w.job, told{acknowledged: make(chan *rpc.AcknowledgeRequest), finish: make(chan *rpc.FinishDataRequest)}
+	j.roles.watcher = w
+	ctx, cancel := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	group.Go(func() { j.acks.passOn(ctx, c, w) })
+	group.Go(func() { j.finishing.passOn(ctx, c, w) })
+	defer group.Wait()
+	defer cancel()
+	check := func(attempt int32, steps, history uint64) {
+		t.Helper()
+		if err := j.acks.add(&rpc.AcknowledgeRequest{Attempt: attempt, Steps: steps}); err != nil {
+			t.Fatal(err)
+		}
+		if m := <-c.acknowledged; m.Steps != steps || m.History == nil || *m.History != history {
+			t.Errorf("the coordinator is told %v, want history %d", m, history)
+		}
+	}
+	if err := w.tell(ctx, 1, 0, 0, 1, 2); err != nil {
+		t.Fatal(err)
+	}
+	check(0, 3, 0)
+	j.roles.went = &rpc.GoBackResponse{Progress: &job.Progress{Steps: 1}}
+	j.roles.wentBack()
+	w.job.acks.again() // the stream of steps is opened again: what was told before is not said to the next history
+	m := message(2, 0, 1)
+	m.History = 1
+	if err := w.take(ctx, m); err != nil {
+		t.Fatal(err)
+	}
+	check(1, 2, 1)
+	j.finishing.want(nil, false)
+	if m := <-c.finish; m.History == nil || *m.History != 1 {
+		t.Errorf("the coordinator is asked to end by %v, want history 1", m)
+	}
+}
