@@ -39,12 +39,15 @@ func TestParse(t *testing.T) {
 
 // Where the library of big numbers reads a decimal number, both agree.
 func FuzzParse(f *testing.F) {
-	for _, text := range []string{"1e3", "-2.50e1", "9223372036854775807", "0.0", "1e-2", "+5."} {
+	for _, text := range []string{"1e3", "-2.50e1", "9223372036854775807", "0.0", "1e-2", "+5.", "0E10000000000000000000"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		got, ok := integer.Parse(text, 64)
-		if len(text) > 40 || strings.Trim(text, "0123456789+-.eE") != "" || strings.Contains(text, "e") && len(text[strings.Index(text, "e"):]) > 5 {
+		if len(text) > 40 || strings.Trim(text, "0123456789+-.eE") != "" {
+			return
+		}
+		if e := strings.IndexAny(text, "eE"); e >= 0 && len(text)-e > 5 { // the library refuses large exponents, of 0 too
 			return
 		}
 		want, known := new(big.Rat).SetString(text)
