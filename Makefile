@@ -49,8 +49,9 @@ sbom: build ## Write the modules of the build to bin/sbom.json, for scanners of 
 vulnerabilities: ## Look for known vulnerabilities that the code reaches, where the data about them can be fetched
 	.ci/run vulnerabilities
 
-models: ## Train the models of Fluid's distributed tests in their published sizes on a cluster, and compare every bit
+models: ## Train the models of Fluid's distributed tests on a cluster: in sync mode in their published sizes, every bit compared; small ones in async mode, to a bound
 	go test ./remote -run 'TestFluidModels$$' -count 1 -timeout 1h -v -whole
+	EDL_LONG=1 go test ./remote -run 'TestFluidModelsConvergeInAsyncMode$$' -count 1 -v
 
 bench: ## Run benchmarks that match BENCH (all), COUNT times (1)
 	@go test -run '^$$' -bench '$(BENCH)' -count $(COUNT) -benchmem ./...

@@ -4,6 +4,8 @@ import (
 	"flag"
 	"maps"
 	"math"
+	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
 
@@ -11,6 +13,7 @@ import (
 	"github.com/edl-go/edl/internal/testkit"
 	"github.com/edl-go/edl/layers"
 	"github.com/edl-go/edl/optimizer"
+	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote"
 	"github.com/edl-go/edl/tensor"
@@ -276,52 +279,113 @@ func TestFluidModels(t *testing.T) {
 	}
 }
 
-// TestFluidModelsConvergeInAsyncMode learns 48 records by heart on 2 trainers that do not wait for each other. What the loss falls by is at least half of what it falls by
-// on one machine. The bounds of Fluid's tests, 1 to 200, said nothing.
+// A convergence is how a model learns 48 records by heart: with which rule, in how many passes, and what its loss is below at the end. Each trainer takes half of
+// the steps, with gradients of parameters that the other one has changed meanwhile.
+type convergence struct {
+	model  string
+	update *optimizer.Optimizer
+	passes int
+	below  float64
+	parts  int // executors that train passes/parts each. Each after the first loads what the one before has saved
+}
+
+// TestFluidModelsConvergeInAsyncMode trains the nine models of Fluid's distributed tests on 2 trainers that do not wait for each other. The loss over all records, of
+// what they have saved, is below a bound that a local run reaches, too, and that lies far below the loss at the start. The bounds of Fluid's tests, 1 to 200, said nothing. Without EDL_LONG
+// it trains two of the models.
 func TestFluidModelsConvergeInAsyncMode(t *testing.T) {
 	if testing.Short() {
 		t.Skip("large models")
 	}
-	for name, update := range map[string]*optimizer.Optimizer{
-		"mnist": optimizer.Momentum(0.005, 0.5), "word2vec": optimizer.Adagrad(0.02), "ctr": optimizer.Adagrad(0.2), "text_classification": optimizer.Adagrad(0.02),
-		"transformer": optimizer.Adam(0.002),
-	} {
+	long := map[string]convergence{
+		"mnist":               {"mnist", optimizer.Momentum(0.005, 0.5), 60, 0.3, 1},
+		"mnist_lars":          {"mnist_lars", optimizer.LarsMomentum(1, 0.5, 0.001), 60, 0.8, 1},
+		"se_resnext":          {"se_resnext", optimizer.Momentum(0.01, 0.5, optimizer.Regularize(layers.L2(1e-4))), 60, 0.7, 1},
+		"ctr":                 {"ctr", optimizer.Adam(0.005), 60, 0.85, 1},
+		"text_classification": {"text_classification", optimizer.Adagrad(0.02), 60, 0.4, 1},
+		"transformer":         {"transformer", optimizer.Adam(0.002), 60, 0.7, 1},
+		"save_load":           {"simnet_bow", optimizer.Adam(0.01), 60, 0.08, 2},
+	}
+	short := map[string]convergence{
+		"word2vec":   {"word2vec", optimizer.Adagrad(0.02), 60, 1, 1},
+		"simnet_bow": {"simnet_bow", optimizer.SGD(2), 60, 0.08, 1},
+	}
+	if os.Getenv("EDL_LONG") != "" {
+		maps.Copy(short, long)
+	}
+	for name, c := range short {
 		t.Run(name, func(t *testing.T) {
-			f := fluidModels(drawn)[name]
-			f.update = update
+			f := fluidModels(drawn)[c.model]
+			f.update = c.update
 			s := f.build(t, func(r layers.Reader) layers.Reader { return layers.Batch(layers.Shuffle(r, 48, 1), 8) })
 			data := testkit.Records(t, t.TempDir(), 48, func(i int) (record []*tensor.Tensor) {
 				for k, in := range s.inputs {
-					record = append(record, in.sample(t, k, i))
+					record = append(record, in.learned(t, uint64(i*7+k)))
 				}
 				return record
 			})
-			falls := func(exe executor.Executor) float64 {
-				defer exe.Close()
-				const passes = 60
-				var first, last []float64
-				_, err := exe.Train(bounded(t), s.Program, executor.TrainOptions{Data: data, Passes: passes, Fetch: []string{"loss"}}, func(r executor.StepResult) error {
-					switch loss := executor.Scalar(r.Fetched[0]); {
-					case r.Pass == 0:
-						first = append(first, loss)
-					case r.Pass >= passes-3:
-						last = append(last, loss)
-					}
-					return nil
-				})
-				if err != nil {
-					t.Fatal(err)
-				}
-				return mean(first) - mean(last)
+			before := lossOf(t, s.Program, "", data)
+			alone := lossOf(t, s.Program, c.train(t, s.Program, data, func() executor.Executor { return executor.New() }), data)
+			l := listener(t)
+			together := lossOf(t, s.Program, c.train(t, s.Program, data, func() executor.Executor {
+				return executorOf(t, l, &remote.JobSpec{Trainers: 2, Pservers: 2, Mode: job.Mode_ASYNC, RecordsPerTask: 8})
+			}), data)
+			if alone >= c.below || together >= c.below {
+				t.Errorf("after %d passes the loss is %g, on one machine %g, want below %g; at the start it is %g", c.passes, together, alone, c.below, before)
 			}
-			alone := falls(executor.New())
-			together := falls(executorOf(t, listener(t), &remote.JobSpec{Trainers: 2, Pservers: 2, Mode: job.Mode_ASYNC, RecordsPerTask: 8}))
-			if alone < 0.1 || together < 0.5*alone {
-				t.Errorf("the loss falls by %g, on one machine by %g, want at least half of that, and of 0.1", together, alone)
-			}
-			t.Logf("the loss falls by %.3f of what it falls by on one machine, %.3f", together/alone, alone)
+			t.Logf("the loss is %.3f at the start; after %d passes %.3f on two trainers in async mode, %.3f on one machine", before, c.passes, together, alone)
 		})
 	}
+}
+
+// learned draws a value of which there are enough that few records look alike: 3 classes, 7 words, sequences of 1 to 5.
+func (in input) learned(t *testing.T, seed uint64) *tensor.Tensor {
+	random := rand.New(rand.NewPCG(seed, 3))
+	dims := in.dims
+	if in.lod > 0 {
+		dims = append([]int64{1 + random.Int64N(5)}, in.dims...)
+	}
+	value := testkit.Random(t, in.dtype, seed, dims...)
+	if in.dtype == tensor.Int64 && in.name != "label" && in.name != "click" {
+		for at := range value.Int64s() {
+			value.Int64s()[at] = random.Int64N(7)
+		}
+	}
+	if in.lod > 0 {
+		value.SetLoD([][]int64{{0, dims[0]}})
+	}
+	return value
+}
+
+// train trains p in its parts, each on an executor of its own, and returns the directory of the state.
+func (c convergence) train(t *testing.T, p *program.Program, data map[string][]string, next func() executor.Executor) string {
+	from := ""
+	for range c.parts {
+		to := t.TempDir()
+		exe := next()
+		if _, err := exe.Train(bounded(t), p, executor.TrainOptions{Data: data, Passes: c.passes / c.parts, Params: from, Save: to}, nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := exe.Close(); err != nil {
+			t.Fatal(err)
+		}
+		from = to
+	}
+	return from
+}
+
+// lossOf returns the loss of a saved state, as the mean over the batches of data.
+func lossOf(t *testing.T, p *program.Program, from string, data map[string][]string) float64 {
+	exe := executor.New()
+	defer exe.Close()
+	var losses []float64
+	_, err := exe.Train(bounded(t), p.CloneForTest(), executor.TrainOptions{Data: data, Params: from, Fetch: []string{"loss"}}, func(r executor.StepResult) error {
+		losses = append(losses, executor.Scalar(r.Fetched[0]))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mean(losses)
 }
 
 func mean(values []float64) float64 {
