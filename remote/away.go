@@ -127,7 +127,7 @@ func submitOnce(ctx context.Context, c *Client, spec *JobSpec) (id string, err e
 				return nil, err
 			}
 		}
-		id, err = c.submit(ctx, spec)
+		id, err = sendJob(ctx, c, spec)
 		return nil, err
 	})
 	return id, err

@@ -230,12 +230,12 @@ func (c *Client) at(err error) error { return wire.Refused(wire.FromStatus(c.add
 
 // Submit sends a job and returns its id. When ctx ends before, no job goes on: one that has begun meanwhile is stopped.
 func (c *Client) Submit(ctx context.Context, spec *job.JobSpec) (string, error) {
-	id, err := c.submit(ctx, spec)
+	id, err := sendJob(ctx, c, spec)
 	return id, c.at(err)
 }
 
-// submit is Submit whose error comes straight from the call.
-func (c *Client) submit(ctx context.Context, spec *job.JobSpec) (string, error) {
+// sendJob is Submit whose error comes straight from the call.
+func sendJob(ctx context.Context, c *Client, spec *job.JobSpec) (string, error) {
 	call, cancel := context.WithCancel(context.WithoutCancel(ctx)) // a stream that is given up ends with it
 	defer cancel()
 	sending := context.AfterFunc(ctx, cancel)

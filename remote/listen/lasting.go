@@ -34,7 +34,7 @@ const (
 	forgottenAfter = 7 * 24 * time.Hour
 )
 
-func (s *states) lastingRoot() string { return filepath.Join(s.parent, lastingFolder) }
+func lastingRoot(s *states) string { return filepath.Join(s.parent, lastingFolder) }
 
 // lasts reports whether there are states for the next listener.
 func (s *states) lasts() bool {
@@ -109,14 +109,14 @@ func (s *states) recall() error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	entries, err := os.ReadDir(s.lastingRoot())
+	entries, err := os.ReadDir(lastingRoot(s))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
-		return fault.File(fault.Unavailable, s.lastingRoot(), err)
+		return fault.File(fault.Unavailable, lastingRoot(s), err)
 	}
-	s.root = s.lastingRoot()
+	s.root = lastingRoot(s)
 	kept := map[string]int64{}
 	for _, e := range entries {
 		name, ok := strings.CutSuffix(e.Name(), lastingFile)
@@ -191,7 +191,7 @@ func (s *states) inherit(b *jobState, owner, id string, spec *job.JobSpec, keep 
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.root = s.lastingRoot()
+	s.root = lastingRoot(s)
 	b.keep = &expected{states: s, owner: owner, id: id, from: spec.State, dir: keep, base: base}
 	s.coming[b.keep] = true
 	return nil

@@ -101,10 +101,10 @@ func (s *states) newDir() (string, error) {
 		return "", fault.New(fault.Unavailable, "the listener is closing")
 	}
 	if s.root == "" && s.lasting {
-		if err := os.MkdirAll(s.lastingRoot(), 0o700); err != nil {
-			return "", fault.File(fault.Unavailable, s.lastingRoot(), err)
+		if err := os.MkdirAll(lastingRoot(s), 0o700); err != nil {
+			return "", fault.File(fault.Unavailable, lastingRoot(s), err)
 		}
-		s.root = s.lastingRoot()
+		s.root = lastingRoot(s)
 	}
 	if s.root == "" {
 		parent := cmp.Or(s.parent, os.TempDir())
