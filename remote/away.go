@@ -2,12 +2,16 @@ package remote
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/wire"
 )
 
@@ -44,11 +48,7 @@ func (o *outage) lost(c *Client, before int) time.Time {
 	}
 	o.since = time.Now()
 	o.count++
-	goOn := "its jobs go on"
-	if c.behind.Load() {
-		goOn = "the job ends with it, because it is fed, or keeps its state"
-	}
-	say(c, "%s does not answer; %s, and this command waits for it for at most %v", c.address, goOn, awayTime)
+	say(c, "%s does not answer; its jobs go on, and this command waits for it for at most %v", c.address, awayTime)
 	return o.since
 }
 
@@ -83,6 +83,54 @@ func follow(ctx context.Context, c *Client, once func(first bool) (stop, err err
 			return err
 		}
 	}
+}
+
+// asked is follow for a call with one answer.
+func asked[R any](ctx context.Context, c *Client, call func() (R, error)) (answer R, err error) {
+	err = follow(ctx, c, func(bool) (_, err error) {
+		answer, err = call()
+		return nil, err
+	})
+	return answer, err
+}
+
+// statusOf is Client.Status of a caller whose job outlives the listener: it waits for the next one.
+func statusOf(ctx context.Context, c *Client, id string) (*job.JobStatus, error) {
+	return asked(ctx, c, func() (*job.JobStatus, error) { return c.service.Status(ctx, &rpc.JobRequest{Job: id}) })
+}
+
+// lastOf is statusOf also for a caller whose context has ended: it has dialTime then.
+func lastOf(ctx context.Context, c *Client, id string) (*job.JobStatus, error) {
+	s, err := statusOf(ctx, c, id)
+	if ctx.Err() == nil {
+		return s, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dialTime)
+	defer cancel()
+	return c.Status(ctx, id)
+}
+
+// submitOnce is Client.Submit of a caller that waits for the next listener when one is lost. The job gets a name, by which it is found if it has begun although the answer was
+// lost. One with a name of its user is refused then, because it may be another's.
+func submitOnce(ctx context.Context, c *Client, spec *JobSpec) (id string, err error) {
+	if !c.durable {
+		return c.Submit(ctx, spec)
+	}
+	own := spec.Name == ""
+	if own {
+		spec.Name = "job-" + strings.ToLower(rand.Text()[:10])
+	}
+	err = follow(ctx, c, func(first bool) (_, err error) {
+		if !first && own {
+			s, err := c.service.Status(ctx, &rpc.JobRequest{Job: spec.Name})
+			if id = s.GetJob(); !errors.Is(c.at(err), fault.NotFound) {
+				return nil, err
+			}
+		}
+		id, err = sendJob(ctx, c, spec)
+		return nil, err
+	})
+	return id, err
 }
 
 // lostIts reports whether a call, of which err comes straight, has lost its listener: the connection broke, or the listener ends the stream because it goes.

@@ -119,7 +119,7 @@ func (t *training) ask(ctx context.Context, names []string) (done *rpc.StepDone,
 	for pause := stepPause; ; pause = min(2*pause, longStepPause) {
 		done, err := wire.RunStep(ctx, t.client.address, t.client.service.RunStep, &rpc.Identity{Job: t.job.ID}, &rpc.StepRun{Fetch: names})
 		err = t.client.at(err)
-		s, unknown := t.client.Status(ctx, t.job.ID)
+		s, unknown := statusOf(ctx, t.client, t.job.ID)
 		switch {
 		case unknown != nil:
 			return nil, nil, unknown

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -29,7 +28,6 @@ type Client struct {
 	conn    *grpc.ClientConn
 	service rpc.ListenerClient
 	durable bool              // the jobs of the listener outlive it
-	behind  atomic.Bool       // but for the last one that this client has submitted, which keeps its state for the client, or is fed by it
 	notice  func(text string) // of WithNotice
 	away    outage
 }
@@ -232,7 +230,12 @@ func (c *Client) at(err error) error { return wire.Refused(wire.FromStatus(c.add
 
 // Submit sends a job and returns its id. When ctx ends before, no job goes on: one that has begun meanwhile is stopped.
 func (c *Client) Submit(ctx context.Context, spec *job.JobSpec) (string, error) {
-	c.behind.Store(spec.Fed || spec.KeepState || spec.State != "")
+	id, err := sendJob(ctx, c, spec)
+	return id, c.at(err)
+}
+
+// sendJob is Submit whose error comes straight from the call.
+func sendJob(ctx context.Context, c *Client, spec *job.JobSpec) (string, error) {
 	call, cancel := context.WithCancel(context.WithoutCancel(ctx)) // a stream that is given up ends with it
 	defer cancel()
 	sending := context.AfterFunc(ctx, cancel)
@@ -243,9 +246,9 @@ func (c *Client) Submit(ctx context.Context, spec *job.JobSpec) (string, error) 
 	}
 	switch {
 	case !sending(): // the listener has not had all of it, and so does not begin the job
-		return "", c.at(status.FromContextError(ctx.Err()).Err())
+		return "", status.FromContextError(ctx.Err()).Err()
 	case err != nil && !errors.Is(err, io.EOF): // io.EOF: the listener has ended the stream, and says why
-		return "", c.at(err)
+		return "", err
 	}
 	defer context.AfterFunc(ctx, func() { // the job may have begun, so its id is awaited to stop it
 		timer := time.NewTimer(stopTime)
@@ -258,12 +261,12 @@ func (c *Client) Submit(ctx context.Context, spec *job.JobSpec) (string, error) 
 	})()
 	r, err := stream.CloseAndRecv()
 	if ctx.Err() == nil {
-		return r.GetJob(), c.at(err)
+		return r.GetJob(), err
 	}
 	if err == nil {
 		discard(ctx, c, r.Job)
 	}
-	return "", c.at(status.FromContextError(ctx.Err()).Err())
+	return "", status.FromContextError(ctx.Err()).Err()
 }
 
 // discard stops a job that nobody will follow, and releases its state if it has ended before. The listener stops it, too, when it sees that its answer
@@ -356,12 +359,14 @@ func linesOf(ctx context.Context, c *Client, m *rpc.LogsRequest, each func(*rpc.
 func (c *Client) ReadState(ctx context.Context, state string, names []string) (*rpc.StateValues, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	values := &rpc.StateValues{}
-	stream, err := c.service.ReadState(ctx, &rpc.ReadStateRequest{State: state, Names: names})
-	if err == nil {
-		err = wire.Receive(c.address, stream, values, listen.MaxState)
-	}
-	return values, c.at(err)
+	return asked(ctx, c, func() (*rpc.StateValues, error) {
+		values := &rpc.StateValues{}
+		stream, err := c.service.ReadState(ctx, &rpc.ReadStateRequest{State: state, Names: names})
+		if err == nil {
+			err = wire.Receive(c.address, stream, values, listen.MaxState)
+		}
+		return values, err
+	})
 }
 
 // WriteState makes the listener hold a state, and returns its id.
@@ -372,15 +377,17 @@ func (c *Client) WriteState(ctx context.Context, values *rpc.StateValues) (strin
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream, err := c.service.WriteState(ctx)
-	if err != nil {
-		return "", c.at(err)
-	}
-	if err = wire.Send(stream, values); err != nil && !errors.Is(err, io.EOF) { // io.EOF: the listener has ended the stream, and says why
-		return "", c.at(err)
-	}
-	r, err := stream.CloseAndRecv()
-	return r.GetState(), c.at(err)
+	return asked(ctx, c, func() (string, error) { // one that was written, and its answer lost, is forgotten in its time
+		stream, err := c.service.WriteState(ctx)
+		if err != nil {
+			return "", err
+		}
+		if err = wire.Send(stream, values); err != nil && !errors.Is(err, io.EOF) { // io.EOF: the listener has ended the stream, and says why
+			return "", err
+		}
+		r, err := stream.CloseAndRecv()
+		return r.GetState(), err
+	})
 }
 
 // ReleaseState lets the listener forget a state.
@@ -389,15 +396,15 @@ func (c *Client) ReleaseState(ctx context.Context, state string) error {
 	return c.at(err)
 }
 
-// runStep runs one step of a fed job exactly once, or gives one up. If the coordinator is lost meanwhile, runStep asks the next one; the number of the
-// step and its call tell it whether the step has run.
+// runStep runs one step of a fed job exactly once, or gives one up. If the coordinator or the listener is lost meanwhile, runStep asks the next one; the number of the
+// step and its call tell the coordinator whether the step has run.
 func (c *Client) runStep(ctx context.Context, id string, run *rpc.StepRun) (*rpc.StepDone, error) {
 	for pause := stepPause; ; pause = min(2*pause, longStepPause) {
 		done, err := wire.RunStep(ctx, c.address, c.service.RunStep, &rpc.Identity{Job: id}, run)
 		if err = c.at(err); err == nil || ctx.Err() != nil || !errors.Is(err, fault.Unavailable) {
 			return done, err
 		}
-		s, unknown := c.Status(ctx, id)
+		s, unknown := statusOf(ctx, c, id)
 		if unknown != nil {
 			return nil, err
 		}

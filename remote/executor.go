@@ -262,9 +262,9 @@ func (e *Executor) train(ctx context.Context, p *program.Program, run executor.T
 
 // adopt makes the state that a job has left the one of the executor, if the job has ended well.
 func (e *Executor) adopt(ctx context.Context, id string) {
+	s, err := lastOf(ctx, e.client, id)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dialTime)
 	defer cancel()
-	s, err := e.client.Status(ctx, id)
 	if err == nil && (s.State == job.State_SUCCEEDED || s.Kept) {
 		e.state.become(ctx, id, s.Progress)
 	}
@@ -344,7 +344,7 @@ func submit(ctx context.Context, c *Client, template, spec *JobSpec, p *program.
 	if err := absolute(&spec.Save, &spec.Params); err != nil {
 		return nil, err
 	}
-	id, err := c.Submit(ctx, spec)
+	id, err := submitOnce(ctx, c, spec)
 	if err != nil {
 		return nil, err
 	}

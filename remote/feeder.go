@@ -246,9 +246,9 @@ func (f *feeder) take(ctx context.Context, p *job.Progress) (more bool) {
 // the saving of its model, which may be nil.
 func (f *feeder) look(ctx context.Context, err error) (outcome, error) {
 	s := f.session
+	status, unknown := lastOf(ctx, f.client, s.id)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dialTime)
 	defer cancel()
-	status, unknown := f.client.Status(ctx, s.id)
 	known := unknown == nil
 	failure := wire.FaultOf(status.GetFailure())
 	switch {

@@ -114,13 +114,13 @@ func (s *session) open(ctx context.Context, spec *JobSpec, begin uint64, trainer
 	if spec.Program, err = s.program.Encode(); err != nil {
 		return err
 	}
-	id, err := s.client.Submit(ctx, spec)
+	id, err := submitOnce(ctx, s.client, spec)
 	if err != nil {
 		return err
 	}
 	s.id, s.begin, s.leave = id, begin, attend(s.client, id)
 	if spec.Params != "" { // the job has read how many steps these have
-		if status, err := s.client.Status(ctx, id); err == nil {
+		if status, err := statusOf(ctx, s.client, id); err == nil {
 			s.begin = status.Progress.GetSteps()
 		}
 	}
@@ -201,7 +201,7 @@ func (s *session) resolve(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return err
 		}
-		if status, unknown := s.client.Status(ctx, s.id); unknown != nil || ended(status.State) {
+		if status, unknown := statusOf(ctx, s.client, s.id); unknown != nil || ended(status.State) {
 			return err
 		}
 		if until.IsZero() {

@@ -2159,6 +2159,7 @@ type JobBegin struct {
 	Unpacked      string                 `protobuf:"bytes,10,opt,name=unpacked,proto3" json:"unpacked,omitempty"`
 	Exported      string                 `protobuf:"bytes,11,opt,name=exported,proto3" json:"exported,omitempty"`
 	Dir           string                 `protobuf:"bytes,12,opt,name=dir,proto3" json:"dir,omitempty"`
+	Keep          string                 `protobuf:"bytes,13,opt,name=keep,proto3" json:"keep,omitempty"` // directory of the state that the job leaves to its caller
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2277,6 +2278,98 @@ func (x *JobBegin) GetDir() string {
 	return ""
 }
 
+func (x *JobBegin) GetKeep() string {
+	if x != nil {
+		return x.Keep
+	}
+	return ""
+}
+
+// KeptState is a state that an executor has left with a listener, in the directory beside it.
+type KeptState struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Owner         string                 `protobuf:"bytes,2,opt,name=owner,proto3" json:"owner,omitempty"`
+	KeptNs        int64                  `protobuf:"varint,3,opt,name=kept_ns,json=keptNs,proto3" json:"kept_ns,omitempty"` // since 1970
+	Files         int64                  `protobuf:"varint,4,opt,name=files,proto3" json:"files,omitempty"`
+	Bytes         int64                  `protobuf:"varint,5,opt,name=bytes,proto3" json:"bytes,omitempty"` // of them
+	Sum           uint32                 `protobuf:"fixed32,6,opt,name=sum,proto3" json:"sum,omitempty"`    // of their names and sizes
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeptState) Reset() {
+	*x = KeptState{}
+	mi := &file_proto_state_state_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeptState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeptState) ProtoMessage() {}
+
+func (x *KeptState) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_state_state_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeptState.ProtoReflect.Descriptor instead.
+func (*KeptState) Descriptor() ([]byte, []int) {
+	return file_proto_state_state_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *KeptState) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *KeptState) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *KeptState) GetKeptNs() int64 {
+	if x != nil {
+		return x.KeptNs
+	}
+	return 0
+}
+
+func (x *KeptState) GetFiles() int64 {
+	if x != nil {
+		return x.Files
+	}
+	return 0
+}
+
+func (x *KeptState) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *KeptState) GetSum() uint32 {
+	if x != nil {
+		return x.Sum
+	}
+	return 0
+}
+
 // Supervision is a machine of package supervise. Times are nanoseconds of its clock.
 type Supervision struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2308,7 +2401,7 @@ type Supervision struct {
 
 func (x *Supervision) Reset() {
 	*x = Supervision{}
-	mi := &file_proto_state_state_proto_msgTypes[29]
+	mi := &file_proto_state_state_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2320,7 +2413,7 @@ func (x *Supervision) String() string {
 func (*Supervision) ProtoMessage() {}
 
 func (x *Supervision) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_state_state_proto_msgTypes[29]
+	mi := &file_proto_state_state_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2333,7 +2426,7 @@ func (x *Supervision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Supervision.ProtoReflect.Descriptor instead.
 func (*Supervision) Descriptor() ([]byte, []int) {
-	return file_proto_state_state_proto_rawDescGZIP(), []int{29}
+	return file_proto_state_state_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Supervision) GetPservers() int32 {
@@ -2514,7 +2607,7 @@ type SupervisedRole struct {
 
 func (x *SupervisedRole) Reset() {
 	*x = SupervisedRole{}
-	mi := &file_proto_state_state_proto_msgTypes[30]
+	mi := &file_proto_state_state_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2526,7 +2619,7 @@ func (x *SupervisedRole) String() string {
 func (*SupervisedRole) ProtoMessage() {}
 
 func (x *SupervisedRole) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_state_state_proto_msgTypes[30]
+	mi := &file_proto_state_state_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2539,7 +2632,7 @@ func (x *SupervisedRole) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SupervisedRole.ProtoReflect.Descriptor instead.
 func (*SupervisedRole) Descriptor() ([]byte, []int) {
-	return file_proto_state_state_proto_rawDescGZIP(), []int{30}
+	return file_proto_state_state_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *SupervisedRole) GetRole() job.Role {
@@ -2666,7 +2759,7 @@ type TakeOver struct {
 
 func (x *TakeOver) Reset() {
 	*x = TakeOver{}
-	mi := &file_proto_state_state_proto_msgTypes[31]
+	mi := &file_proto_state_state_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2678,7 +2771,7 @@ func (x *TakeOver) String() string {
 func (*TakeOver) ProtoMessage() {}
 
 func (x *TakeOver) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_state_state_proto_msgTypes[31]
+	mi := &file_proto_state_state_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2691,7 +2784,7 @@ func (x *TakeOver) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TakeOver.ProtoReflect.Descriptor instead.
 func (*TakeOver) Descriptor() ([]byte, []int) {
-	return file_proto_state_state_proto_rawDescGZIP(), []int{31}
+	return file_proto_state_state_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *TakeOver) GetIndex() int32 {
@@ -2927,7 +3020,7 @@ const file_proto_state_state_proto_rawDesc = "" +
 	"\bpromised\x18\x03 \x01(\x04R\bpromisedB\r\n" +
 	"\v_after_step\"9\n" +
 	"\x04Owed\x12+\n" +
-	"\x04back\x18\x02 \x01(\v2\x17.edl.rpc.GoBackResponseR\x04backJ\x04\b\x01\x10\x02\"\xea\x02\n" +
+	"\x04back\x18\x02 \x01(\v2\x17.edl.rpc.GoBackResponseR\x04backJ\x04\b\x01\x10\x02\"\xfe\x02\n" +
 	"\bJobBegin\x12'\n" +
 	"\x05begin\x18\x01 \x01(\v2\x11.edl.job.ProgressR\x05begin\x12+\n" +
 	"\arestart\x18\x02 \x01(\v2\x11.edl.job.ProgressR\arestart\x12\x14\n" +
@@ -2941,7 +3034,15 @@ const file_proto_state_state_proto_rawDesc = "" +
 	"\bunpacked\x18\n" +
 	" \x01(\tR\bunpacked\x12\x1a\n" +
 	"\bexported\x18\v \x01(\tR\bexported\x12\x10\n" +
-	"\x03dir\x18\f \x01(\tR\x03dir\"\xe0\x04\n" +
+	"\x03dir\x18\f \x01(\tR\x03dir\x12\x12\n" +
+	"\x04keep\x18\r \x01(\tR\x04keep\"\x88\x01\n" +
+	"\tKeptState\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
+	"\x05owner\x18\x02 \x01(\tR\x05owner\x12\x17\n" +
+	"\akept_ns\x18\x03 \x01(\x03R\x06keptNs\x12\x14\n" +
+	"\x05files\x18\x04 \x01(\x03R\x05files\x12\x14\n" +
+	"\x05bytes\x18\x05 \x01(\x03R\x05bytes\x12\x10\n" +
+	"\x03sum\x18\x06 \x01(\aR\x03sum\"\xe0\x04\n" +
 	"\vSupervision\x12\x1a\n" +
 	"\bpservers\x18\x01 \x01(\x05R\bpservers\x12\x16\n" +
 	"\x06wanted\x18\x02 \x01(\x05R\x06wanted\x12/\n" +
@@ -3003,7 +3104,7 @@ func file_proto_state_state_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_state_state_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_proto_state_state_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_proto_state_state_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_proto_state_state_proto_goTypes = []any{
 	(Task_Place)(0),            // 0: edl.state.Task.Place
 	(*Head)(nil),               // 1: edl.state.Head
@@ -3035,66 +3136,67 @@ var file_proto_state_state_proto_goTypes = []any{
 	(*Wish)(nil),               // 27: edl.state.Wish
 	(*Owed)(nil),               // 28: edl.state.Owed
 	(*JobBegin)(nil),           // 29: edl.state.JobBegin
-	(*Supervision)(nil),        // 30: edl.state.Supervision
-	(*SupervisedRole)(nil),     // 31: edl.state.SupervisedRole
-	(*TakeOver)(nil),           // 32: edl.state.TakeOver
-	nil,                        // 33: edl.state.Snapshot.EntriesEntry
-	nil,                        // 34: edl.state.Queue.UsedEntry
-	nil,                        // 35: edl.state.RolePrograms.OpsEntry
-	(*rpc.DataFile)(nil),       // 36: edl.rpc.DataFile
-	(*job.Progress)(nil),       // 37: edl.job.Progress
-	(job.Mode)(0),              // 38: edl.job.Mode
-	(*job.Shard)(nil),          // 39: edl.job.Shard
-	(*rpc.Dataset)(nil),        // 40: edl.rpc.Dataset
-	(*job.JobSpec)(nil),        // 41: edl.job.JobSpec
-	(*job.JobStatus)(nil),      // 42: edl.job.JobStatus
-	(*job.Policy)(nil),         // 43: edl.job.Policy
-	(*job.ServerLoad)(nil),     // 44: edl.job.ServerLoad
-	(*job.Event)(nil),          // 45: edl.job.Event
-	(*rpc.GoBackResponse)(nil), // 46: edl.rpc.GoBackResponse
-	(*job.Failure)(nil),        // 47: edl.job.Failure
-	(job.Role)(0),              // 48: edl.job.Role
+	(*KeptState)(nil),          // 30: edl.state.KeptState
+	(*Supervision)(nil),        // 31: edl.state.Supervision
+	(*SupervisedRole)(nil),     // 32: edl.state.SupervisedRole
+	(*TakeOver)(nil),           // 33: edl.state.TakeOver
+	nil,                        // 34: edl.state.Snapshot.EntriesEntry
+	nil,                        // 35: edl.state.Queue.UsedEntry
+	nil,                        // 36: edl.state.RolePrograms.OpsEntry
+	(*rpc.DataFile)(nil),       // 37: edl.rpc.DataFile
+	(*job.Progress)(nil),       // 38: edl.job.Progress
+	(job.Mode)(0),              // 39: edl.job.Mode
+	(*job.Shard)(nil),          // 40: edl.job.Shard
+	(*rpc.Dataset)(nil),        // 41: edl.rpc.Dataset
+	(*job.JobSpec)(nil),        // 42: edl.job.JobSpec
+	(*job.JobStatus)(nil),      // 43: edl.job.JobStatus
+	(*job.Policy)(nil),         // 44: edl.job.Policy
+	(*job.ServerLoad)(nil),     // 45: edl.job.ServerLoad
+	(*job.Event)(nil),          // 46: edl.job.Event
+	(*rpc.GoBackResponse)(nil), // 47: edl.rpc.GoBackResponse
+	(*job.Failure)(nil),        // 48: edl.job.Failure
+	(job.Role)(0),              // 49: edl.job.Role
 }
 var file_proto_state_state_proto_depIdxs = []int32{
-	36, // 0: edl.state.File.file:type_name -> edl.rpc.DataFile
+	37, // 0: edl.state.File.file:type_name -> edl.rpc.DataFile
 	0,  // 1: edl.state.Task.place:type_name -> edl.state.Task.Place
 	5,  // 2: edl.state.Rank.granted:type_name -> edl.state.Dispatch
 	5,  // 3: edl.state.Rank.finished:type_name -> edl.state.Dispatch
 	8,  // 4: edl.state.Generation.members:type_name -> edl.state.Member
-	37, // 5: edl.state.Back.progress:type_name -> edl.job.Progress
-	33, // 6: edl.state.Snapshot.entries:type_name -> edl.state.Snapshot.EntriesEntry
-	38, // 7: edl.state.Checkpoint.mode:type_name -> edl.job.Mode
-	37, // 8: edl.state.Checkpoint.progress:type_name -> edl.job.Progress
-	39, // 9: edl.state.Checkpoint.shards:type_name -> edl.job.Shard
-	40, // 10: edl.state.Checkpoint.data:type_name -> edl.rpc.Dataset
-	40, // 11: edl.state.Datasets.datasets:type_name -> edl.rpc.Dataset
-	41, // 12: edl.state.KeptJob.spec:type_name -> edl.job.JobSpec
-	42, // 13: edl.state.KeptJob.ended:type_name -> edl.job.JobStatus
-	34, // 14: edl.state.Queue.used:type_name -> edl.state.Queue.UsedEntry
+	38, // 5: edl.state.Back.progress:type_name -> edl.job.Progress
+	34, // 6: edl.state.Snapshot.entries:type_name -> edl.state.Snapshot.EntriesEntry
+	39, // 7: edl.state.Checkpoint.mode:type_name -> edl.job.Mode
+	38, // 8: edl.state.Checkpoint.progress:type_name -> edl.job.Progress
+	40, // 9: edl.state.Checkpoint.shards:type_name -> edl.job.Shard
+	41, // 10: edl.state.Checkpoint.data:type_name -> edl.rpc.Dataset
+	41, // 11: edl.state.Datasets.datasets:type_name -> edl.rpc.Dataset
+	42, // 12: edl.state.KeptJob.spec:type_name -> edl.job.JobSpec
+	43, // 13: edl.state.KeptJob.ended:type_name -> edl.job.JobStatus
+	35, // 14: edl.state.Queue.used:type_name -> edl.state.Queue.UsedEntry
 	19, // 15: edl.state.RunningJob.job:type_name -> edl.state.KeptJob
-	43, // 16: edl.state.RunningJob.policy:type_name -> edl.job.Policy
-	35, // 17: edl.state.RolePrograms.ops:type_name -> edl.state.RolePrograms.OpsEntry
-	44, // 18: edl.state.RolePrograms.loads:type_name -> edl.job.ServerLoad
-	45, // 19: edl.state.JobRecord.events:type_name -> edl.job.Event
-	42, // 20: edl.state.JobRecord.status:type_name -> edl.job.JobStatus
+	44, // 16: edl.state.RunningJob.policy:type_name -> edl.job.Policy
+	36, // 17: edl.state.RolePrograms.ops:type_name -> edl.state.RolePrograms.OpsEntry
+	45, // 18: edl.state.RolePrograms.loads:type_name -> edl.job.ServerLoad
+	46, // 19: edl.state.JobRecord.events:type_name -> edl.job.Event
+	43, // 20: edl.state.JobRecord.status:type_name -> edl.job.JobStatus
 	26, // 21: edl.state.JobRecord.position:type_name -> edl.state.Position
-	30, // 22: edl.state.JobRecord.supervision:type_name -> edl.state.Supervision
+	31, // 22: edl.state.JobRecord.supervision:type_name -> edl.state.Supervision
 	29, // 23: edl.state.JobRecord.begin:type_name -> edl.state.JobBegin
 	27, // 24: edl.state.JobRecord.wishes:type_name -> edl.state.Wish
 	28, // 25: edl.state.JobRecord.owed:type_name -> edl.state.Owed
 	25, // 26: edl.state.JobRecord.suspension:type_name -> edl.state.Suspension
-	46, // 27: edl.state.Owed.back:type_name -> edl.rpc.GoBackResponse
-	37, // 28: edl.state.JobBegin.begin:type_name -> edl.job.Progress
-	37, // 29: edl.state.JobBegin.restart:type_name -> edl.job.Progress
-	40, // 30: edl.state.JobBegin.datasets:type_name -> edl.rpc.Dataset
-	31, // 31: edl.state.Supervision.roles:type_name -> edl.state.SupervisedRole
-	47, // 32: edl.state.Supervision.cause:type_name -> edl.job.Failure
-	47, // 33: edl.state.Supervision.why:type_name -> edl.job.Failure
-	32, // 34: edl.state.Supervision.under:type_name -> edl.state.TakeOver
-	48, // 35: edl.state.SupervisedRole.role:type_name -> edl.job.Role
-	47, // 36: edl.state.SupervisedRole.last:type_name -> edl.job.Failure
-	48, // 37: edl.state.SupervisedRole.as:type_name -> edl.job.Role
-	47, // 38: edl.state.TakeOver.cause:type_name -> edl.job.Failure
+	47, // 27: edl.state.Owed.back:type_name -> edl.rpc.GoBackResponse
+	38, // 28: edl.state.JobBegin.begin:type_name -> edl.job.Progress
+	38, // 29: edl.state.JobBegin.restart:type_name -> edl.job.Progress
+	41, // 30: edl.state.JobBegin.datasets:type_name -> edl.rpc.Dataset
+	32, // 31: edl.state.Supervision.roles:type_name -> edl.state.SupervisedRole
+	48, // 32: edl.state.Supervision.cause:type_name -> edl.job.Failure
+	48, // 33: edl.state.Supervision.why:type_name -> edl.job.Failure
+	33, // 34: edl.state.Supervision.under:type_name -> edl.state.TakeOver
+	49, // 35: edl.state.SupervisedRole.role:type_name -> edl.job.Role
+	48, // 36: edl.state.SupervisedRole.last:type_name -> edl.job.Failure
+	49, // 37: edl.state.SupervisedRole.as:type_name -> edl.job.Role
+	48, // 38: edl.state.TakeOver.cause:type_name -> edl.job.Failure
 	39, // [39:39] is the sub-list for method output_type
 	39, // [39:39] is the sub-list for method input_type
 	39, // [39:39] is the sub-list for extension type_name
@@ -3114,7 +3216,7 @@ func file_proto_state_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_state_state_proto_rawDesc), len(file_proto_state_state_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   35,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

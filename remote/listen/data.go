@@ -34,7 +34,8 @@ import (
 //	runs/NAME/...               its journal, for the listener that takes it over: see journal
 //	keeper, keeper.*            the keeper of its processes, which holds a lock of its own
 //	pods/RUN/...                logs of jobs whose roles are pods
-//	states/...                  what jobs begin with, unpacked, and kept states, where roles are on other machines
+//	states/kept/...             kept states, where jobs outlive the listener: see lasting.go
+//	states/...                  what jobs begin with, unpacked, and other kept states, where roles are on other machines
 //
 // A job has its folder from its start on. It is removed when the job succeeds, unless its last checkpoint is all that is left of what it has trained; when another
 // job of its name starts that does not resume it; and when it is one of the oldest beyond the number of jobs that a listener remembers.

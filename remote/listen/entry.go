@@ -83,8 +83,12 @@ func (w *watcher) position() *state.Position {
 
 // message is what a listener needs to go on with the job.
 func (s *jobState) message(datasets []*rpc.Dataset) *state.JobBegin {
-	return &state.JobBegin{Begin: jobspec.ProgressMessage(s.begin), Restart: jobspec.ProgressMessage(s.restart), First: int32(s.first), Passes: int32(s.passes),
+	m := &state.JobBegin{Begin: jobspec.ProgressMessage(s.begin), Restart: jobspec.ProgressMessage(s.restart), First: int32(s.first), Passes: int32(s.passes),
 		Ledger: s.ledger, Origins: s.origins, Datasets: datasets, Earlier: s.earlier, Params: s.params, Unpacked: s.unpacked, Exported: s.exported, Dir: s.dir}
+	if s.keep != nil {
+		m.Keep = s.keep.dir
+	}
+	return m
 }
 
 // stateOf is the inverse of message.

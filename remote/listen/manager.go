@@ -9,7 +9,7 @@
 //   - manager.go: Manager, the jobs of a listener; server.go: Server, its calls; access.go: who may make them; budget.go: how many; audit.go: what is noted of them; allowed.go: what jobs may read and write
 //   - journal.go: what is written of a job that runs; takeover.go: a listener that goes, and the one after it that goes on with its jobs
 //   - data.go: Data, what outlives a listener: jobs that can be resumed, and their checkpoints; recall.go: those jobs are listed; checkpoints.go: from a checkpoint to the start of an attempt
-//   - plan.go: from a JobSpec to role programs; programs.go: those of a job that another build has begun; jobstate.go: what a job starts with and leaves; states.go: the states that the listener holds between jobs
+//   - plan.go: from a JobSpec to role programs; programs.go: those of a job that another build has begun; jobstate.go: what a job starts with and leaves; states.go: the states that the listener holds between jobs; lasting.go: those that outlive it
 //   - job.go: Job, its calls; finish.go: its end in good order; record.go: what is known of a job; history.go: the jobs that have ended
 //   - queue.go: queue, which jobs wait and which run; needs.go: what roles take; bounds.go: what jobs may take of time and disk; nodes.go: the machines that they share
 //   - run.go: jobRun, the roles of a job and the reason of its end; roles.go: one role, from start to end; scale.go: another number of pservers; wishes.go: such a change that waits
@@ -76,8 +76,8 @@ type Config struct {
 	MaxTime       time.Duration         // for which each job may run, without the time in which it waits or is suspended; 0: without bound
 	TraceRounds   uint64                // roles tell the listener of each round whose number is a multiple of this; 0: of none
 	MaxDisk       int64                 // bytes that each job may have in the data folder, with its checkpoints there; 0: without bound
-	// StateDir is the directory for kept states; empty: RunDir, else the directory for temporary files. If roles run on other machines, they must
-	// reach it under the same path.
+	// StateDir is the directory for kept states; empty: RunDir, else the directory for temporary files. With Kept and Data they are in the folder "kept" there, or of the data
+	// folder, and outlive the listener: no other listener may have the same directory. If roles run on other machines, they must reach it under the same path.
 	StateDir      string
 	MaxStates     int                   // that are held at a time; 0: 100
 	MaxStateBytes int64                 // of all of them together; 0: 64 GiB
@@ -119,12 +119,17 @@ func NewManager(cfg Config) *Manager {
 	}
 	cfg.MaxRoles = cmp.Or(cfg.MaxRoles, maxRoles)
 	cfg.MaxJobs, cfg.MaxJobBytes = cmp.Or(cfg.MaxJobs, 100), cmp.Or(cfg.MaxJobBytes, defaultJobBytes)
+	parent, lasting := cmp.Or(cfg.StateDir, cfg.RunDir), cfg.Kept != nil && cfg.Data != nil
+	if lasting {
+		parent = cmp.Or(cfg.StateDir, cfg.Data.states())
+	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	return &Manager{cfg: cfg, ctx: ctx, cancel: cancel, jobs: map[string]*Job{}, plans: make(chan struct{}, maxPlans),
-		states: newStates(cmp.Or(cfg.StateDir, cfg.RunDir), cfg.MaxStates, cfg.MaxStateBytes), queue: newQueue(&cfg)}
+		states: newStates(parent, lasting, cfg.MaxStates, cfg.MaxStateBytes, cfg.Log), queue: newQueue(&cfg)}
 }
 
-// Close stops every job, after its last checkpoint if it makes any, and waits until its roles have ended. No job starts after it.
+// Close stops every job, after its last checkpoint if it makes any, and waits until its roles have ended. No job starts after it. It removes kept states, but after Fail those
+// that outlive the listener.
 func (m *Manager) Close() error {
 	m.saveAll()
 	m.mu.Lock()
@@ -132,6 +137,9 @@ func (m *Manager) Close() error {
 	m.mu.Unlock()
 	m.group.Wait()
 	m.queue.close()
+	if m.failing() { // who has left them is not done with them
+		return m.states.leave()
+	}
 	return m.states.close()
 }
 
@@ -305,9 +313,9 @@ func enter(m *Manager, j *Job) {
 	m.order = append(slices.DeleteFunc(m.order, func(o string) bool { return o == j.ID }), j.ID)
 }
 
-// Busy reports whether a job of a manager runs.
+// Busy reports whether a manager has something that can outlive it: a job that runs, or a kept state.
 func Busy(m *Manager) bool {
-	return slices.ContainsFunc(m.Jobs(), func(j *Job) bool { return !j.Ended() })
+	return m.states.lasts() || slices.ContainsFunc(m.Jobs(), func(j *Job) bool { return !j.Ended() })
 }
 
 // Job returns a job by its id.

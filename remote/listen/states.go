@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -45,15 +46,17 @@ const (
 //	held -> release (by the executor, or because it is stale and room is needed) -> removed after its last use
 //
 // The directories are removed with the listener. A listener that was killed leaves them; the next one that works in the same parent directory removes
-// them, since the lock of the dead listener is free.
+// them, since the lock of the dead listener is free. Those of a listener whose jobs outlive it are lasting: the next one holds them (lasting.go).
 type states struct {
 	parent   string // of the listener's directory; empty: the one for temporary files
+	lasting  bool
 	maxCount int
 	maxBytes int64
 
 	mu     sync.Mutex
 	root   string // made with the first state
 	unlock func() // of root
+	log    *slog.Logger
 	held   map[string]*keptState
 	coming map[*expected]bool // of jobs that run; each has its place
 	closed bool
@@ -70,8 +73,8 @@ type keptState struct {
 	used     time.Time
 }
 
-func newStates(parent string, count int, bytes int64) *states {
-	return &states{parent: parent, maxCount: cmp.Or(count, defaultStates), maxBytes: cmp.Or(bytes, defaultStateBytes), held: map[string]*keptState{},
+func newStates(parent string, lasting bool, count int, bytes int64, log *slog.Logger) *states {
+	return &states{parent: parent, lasting: lasting, log: log, maxCount: cmp.Or(count, defaultStates), maxBytes: cmp.Or(bytes, defaultStateBytes), held: map[string]*keptState{},
 		coming: map[*expected]bool{}}
 }
 
@@ -85,7 +88,9 @@ func (s *states) close() error {
 		return nil
 	}
 	err := os.RemoveAll(s.root)
-	s.unlock()
+	if s.unlock != nil {
+		s.unlock()
+	}
 	s.root = ""
 	return fault.Wrap(fault.Unavailable, "kept states", err)
 }
@@ -94,6 +99,12 @@ func (s *states) close() error {
 func (s *states) newDir() (string, error) {
 	if s.closed {
 		return "", fault.New(fault.Unavailable, "the listener is closing")
+	}
+	if s.root == "" && s.lasting {
+		if err := os.MkdirAll(lastingRoot(s), 0o700); err != nil {
+			return "", fault.File(fault.Unavailable, lastingRoot(s), err)
+		}
+		s.root = lastingRoot(s)
 	}
 	if s.root == "" {
 		parent := cmp.Or(s.parent, os.TempDir())
@@ -152,7 +163,7 @@ func (s *states) admit(places int, more int64) error {
 func (s *states) removeUnused(id string) {
 	if k := s.held[id]; k != nil && k.released && k.users == 0 {
 		delete(s.held, id)
-		_ = os.RemoveAll(k.dir) // what is left goes with the directory of the listener
+		s.remove(k.dir)
 	}
 }
 
@@ -176,7 +187,7 @@ func (s *states) use(id string) (dir string, done func(), err error) {
 			fault.Hint("a listener that was started again, or has needed the room, does not hold it any more"))
 	}
 	k.users++
-	k.used = time.Now()
+	s.touch(k)
 	return k.dir, sync.OnceFunc(func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -184,7 +195,7 @@ func (s *states) use(id string) (dir string, done func(), err error) {
 		if s.held[id] == k {
 			s.removeUnused(id)
 		} else if k.users == 0 { // its successor has its id
-			_ = os.RemoveAll(k.dir)
+			s.remove(k.dir)
 		}
 	}), nil
 }
@@ -273,10 +284,14 @@ func (e *expected) keep() (p executor.Progress, err error) {
 	defer e.states.mu.Unlock()
 	delete(e.states.coming, e)
 	_ = e.states.admit(0, bytes) // releases stale ones; a job that has trained does not fail because others are large
-	if before := e.states.held[e.id]; before != nil && before.users == 0 {
-		_ = os.RemoveAll(before.dir)
-	}
+	before := e.states.held[e.id]
 	e.states.held[e.id] = &keptState{dir: e.dir, owner: e.owner, bytes: bytes, used: time.Now()}
+	if err := e.states.note(e.id); err != nil {
+		e.states.log.Warn("the state that a job has left would end with this listener: it cannot be noted now", "job", e.id, "error", err)
+	}
+	if before != nil && before.users == 0 && before.dir != e.dir {
+		e.states.remove(before.dir)
+	}
 	return p, nil
 }
 
@@ -369,6 +384,11 @@ func (s *states) write(ctx context.Context, m *rpc.StateValues) (id string, err 
 		k.released = true
 	}
 	k.pending = false
+	if err == nil {
+		if err = s.note(id); err != nil {
+			k.released = true
+		}
+	}
 	s.removeUnused(id)
 	return id, err
 }

@@ -63,8 +63,8 @@ func handedOver(ctx context.Context) bool { return errors.Is(context.Cause(ctx),
 // before. No job starts after it. It is for a manager with Config.Kept.
 func HandOver(m *Manager) error {
 	for _, j := range m.Jobs() {
-		if what := staysBehind(j.spec); !j.Ended() && (j.journal == nil || what != "") {
-			askToStop(j, fault.E(fault.Canceled, fault.Got(cmp.Or(what, "a job")+" that was "+withListener), fault.Hint(whatNow(j.ID, j.spec)))) // before the others are left
+		if !j.Ended() && j.journal == nil {
+			askToStop(j, fault.E(fault.Canceled, fault.Got("a job that was "+withListener), fault.Hint(whatNow(j.ID, j.spec)))) // before the others are left
 		}
 	}
 	m.mu.Lock()
@@ -72,7 +72,7 @@ func HandOver(m *Manager) error {
 	m.mu.Unlock()
 	m.group.Wait()
 	m.queue.close()
-	return m.states.close()
+	return m.states.leave()
 }
 
 // whileHere is a context for what a client reads of a job: it also ends when the jobs are handed over.
@@ -92,18 +92,6 @@ func orAway(ctx context.Context, err error) error {
 		return fault.E(fault.Unavailable, fault.Got("a listener that hands its jobs over"), fault.Want("the next one"))
 	}
 	return err
-}
-
-// staysBehind says what a job is that ends with its listener; empty: the next listener takes it over. What a fed job is fed is known to its client alone, and kept states
-// go with their listener.
-func staysBehind(spec *job.JobSpec) string {
-	switch {
-	case spec.Fed:
-		return "a job that its caller feeds"
-	case spec.KeepState || spec.State != "":
-		return "a job that keeps its state for its caller"
-	}
-	return ""
 }
 
 // whatNow is what a user may do about a job that has ended with its listener.
@@ -246,6 +234,9 @@ func TakeOver(ctx context.Context, m *Manager) error {
 		removeBegins(m, begins)
 		return nil
 	}
+	if err := m.states.recall(); err != nil {
+		return err
+	}
 	left, torn, err := m.cfg.Data.leftRuns()
 	if err != nil {
 		return err
@@ -273,6 +264,7 @@ func TakeOver(ctx context.Context, m *Manager) error {
 		m.cfg.Log.Warn("roles may be left of jobs that nobody knows", "error", err)
 	}
 	removeBegins(m, begins)
+	m.states.sweep()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, begin := range wait {
@@ -346,11 +338,15 @@ func takeOver(ctx context.Context, m *Manager, l leftRun) (later func(), _ error
 		}
 	}
 	begin := stateOf(h.Begin)
-	if err == nil && !ended && l.Keeper != m.cfg.Kept.Keeper {
+	switch {
+	case err != nil || ended:
+	case l.Keeper != m.cfg.Kept.Keeper:
 		var again *jobState
 		if again, err = beginAgain(ctx, m, l, spec, p); err == nil {
 			begin = again
 		}
+	default:
+		err = m.states.inherit(begin, l.Job.Owner, l.id, spec, h.Begin.GetKeep())
 	}
 	if err != nil || ended {
 		p = &plan{}
@@ -446,6 +442,9 @@ func beginAgain(ctx context.Context, m *Manager, l leftRun, spec *job.JobSpec, p
 	ctx = policy.With(ctx, allowed)
 	begin, err := m.openState(ctx, l.id, spec, p.user)
 	if err == nil {
+		if begin.keep != nil {
+			begin.keep.owner = l.Job.Owner
+		}
 		l.Keeper = m.cfg.Kept.Keeper
 		err = m.cfg.Data.writeRun(l.id, l.RunningJob)
 	}
@@ -459,8 +458,8 @@ func mayGoOn(m *Manager, l leftRun, h *inheritance, spec *job.JobSpec) error {
 	case l.Keeper != m.cfg.Kept.Keeper && h.Supervision != nil:
 		return fault.E(fault.LostMember, where, fault.Got("the end of the listener, and of the keeper of its processes"), fault.Want("a keeper that outlives it"),
 			fault.Hint(whatNow(l.id, spec)))
-	case staysBehind(spec) != "":
-		return fault.E(fault.LostMember, where, fault.Got("the end of the listener of "+staysBehind(spec)), fault.Want("a job that reads its own data, from files to files"),
+	case spec.KeepState && h.Begin.GetKeep() == "":
+		return fault.E(fault.LostMember, where, fault.Got("the end of the listener of a job whose state an earlier build has kept for its caller"), fault.Want("a state that this build has kept"),
 			fault.Hint(whatNow(l.id, spec)))
 	}
 	return nil
