@@ -3,9 +3,9 @@ package remote
 import (
 	"context"
 	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -110,15 +110,17 @@ func lastOf(ctx context.Context, c *Client, id string) (*job.JobStatus, error) {
 	return c.Status(ctx, id)
 }
 
-// submitOnce is Client.Submit of a caller that waits for the next listener when one is lost. The job gets a name, by which it is found if it has begun although the answer was
-// lost. One with a name of its user is refused then, because it may be another's.
+// submitOnce is Client.Submit of a caller that goes on with what it has left at the listener: it waits for the next listener when one is lost. Such a job gets a name, by which it
+// is found if it has begun although the answer was lost. One with a name of its user is refused then, because it may be another's.
 func submitOnce(ctx context.Context, c *Client, spec *JobSpec) (id string, err error) {
-	if !c.durable {
+	if !c.durable || !spec.Fed && !spec.KeepState && spec.State == "" {
 		return c.Submit(ctx, spec)
 	}
 	own := spec.Name == ""
 	if own {
-		spec.Name = "job-" + strings.ToLower(rand.Text()[:10])
+		var b [6]byte
+		_, _ = rand.Read(b[:]) // it never fails
+		spec.Name = "job-" + hex.EncodeToString(b[:])
 	}
 	err = follow(ctx, c, func(first bool) (_, err error) {
 		if !first && own {
