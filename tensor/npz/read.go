@@ -2,12 +2,8 @@ package npz
 
 import (
 	"archive/zip"
-	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
-	"regexp"
-	"strconv"
 	"strings"
 
 	"github.com/edl-go/edl/fault"
@@ -19,10 +15,6 @@ type Limits struct {
 	Arrays int   // of one archive; default 64 Ki
 	Bytes  int64 // elements of all arrays, unpacked; default 4 GiB
 }
-
-// headerForm is the header of plain arrays as NumPy writes it: type, order and shape.
-var headerForm = regexp.MustCompile(`^\{'descr': '([<>|=]?[a-z][0-9]+)', 'fortran_order': (True|False), ` +
-	`'shape': \(((?:[0-9]{1,18}, ?)*(?:[0-9]{1,18})?)\), \} *\n$`)
 
 // Read reads the arrays of an archive of size bytes whose names are wanted, packed or not. Types that no kernel knows become their tensor.Wider. Memory grows with the bytes that arrive.
 func Read(r io.ReaderAt, size int64, limits Limits, wanted func(name string) bool) (map[string]*tensor.Tensor, error) {
@@ -75,9 +67,13 @@ func readEntry(entry *zip.File) (*tensor.Tensor, error) {
 		return nil, err
 	}
 	defer f.Close()
-	dtype, dims, bytes, err := readHeader(f, int64(entry.UncompressedSize64))
+	description, dims, bytes, err := ReadHeader(f, int64(entry.UncompressedSize64))
 	if err != nil {
 		return nil, err
+	}
+	dtype, ok := typeOf(description)
+	if !ok {
+		return nil, fault.E(fault.Unsupported, fault.Got("an array of "+description), fault.Want("bool, int8, uint8, int16, int32, int64, float16, float32 or float64, little-endian"))
 	}
 	if n, ok := tensor.Count(dims); !ok || len(dims) > tensor.MaxRank || int64(n) > bytes/int64(dtype.Size()) || int64(n)*int64(dtype.Size()) != bytes {
 		return nil, fault.E(fault.Corrupt, fault.Gotf("%d bytes of elements", bytes), fault.Wantf("those of %s of shape %v", dtype, dims))
@@ -90,49 +86,11 @@ func readEntry(entry *zip.File) (*tensor.Tensor, error) {
 	return t, err
 }
 
-// readHeader reads what stands before the elements of an array of size bytes.
-func readHeader(r io.Reader, size int64) (dtype tensor.DType, dims []int64, bytes int64, err error) {
-	refuse := func(kind fault.Kind, got, want string) (tensor.DType, []int64, int64, error) {
-		return 0, nil, 0, fault.E(kind, fault.Got(got), fault.Want(want))
-	}
-	fixed := make([]byte, 10, 12)
-	if _, err := io.ReadFull(r, fixed); err != nil || string(fixed[:6]) != "\x93NUMPY" {
-		return refuse(fault.Corrupt, "bytes without NumPy's signature", "an array")
-	}
-	length := int64(binary.LittleEndian.Uint16(fixed[8:]))
-	if fixed[6] > 1 {
-		fixed = fixed[:12]
-		if _, err := io.ReadFull(r, fixed[10:]); err != nil {
-			return refuse(fault.Corrupt, "a header that is cut off", "a whole array")
-		}
-		length = int64(binary.LittleEndian.Uint32(fixed[8:]))
-	}
-	const longest = 64 << 10
-	bytes = size - int64(len(fixed)) - length
-	if length > longest || bytes < 0 {
-		return refuse(fault.Corrupt, fmt.Sprintf("a header of %d bytes in an array of %d", length, size), "a whole array")
-	}
-	text := make([]byte, length)
-	if _, err := io.ReadFull(r, text); err != nil {
-		return refuse(fault.Corrupt, "a header that is cut off", "a whole array")
-	}
-	m := headerForm.FindStringSubmatch(string(text))
-	if m == nil {
-		return refuse(fault.Corrupt, "header "+fault.Quote(string(text)), "type and shape of a plain array")
-	}
-	for extent := range strings.SplitSeq(m[3], ",") {
-		if extent = strings.TrimSpace(extent); extent != "" {
-			n, _ := strconv.ParseInt(extent, 10, 64) // the form bounds its digits
-			dims = append(dims, n)
+func typeOf(description string) (tensor.DType, bool) {
+	for d, known := range descriptions {
+		if known == description {
+			return d, true
 		}
 	}
-	if m[2] == "True" && len(dims) > 1 {
-		return refuse(fault.Unsupported, "an array in column-major order", "row-major, as numpy.ascontiguousarray makes it")
-	}
-	for d, description := range descriptions {
-		if description == m[1] {
-			return d, dims, bytes, nil
-		}
-	}
-	return refuse(fault.Unsupported, "an array of "+m[1], "bool, int8, uint8, int16, int32, int64, float16, float32 or float64, little-endian")
+	return 0, false
 }

@@ -3,31 +3,21 @@ package feedfile
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"math"
-	"regexp"
-	"strconv"
-	"strings"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/tensor"
+	"github.com/edl-go/edl/tensor/npz"
 )
-
-// maxHeader bounds the header of a .npy file, which names a type and a few extents.
-const maxHeader = 64 << 10
 
 // blockBytes is how many bytes of elements are read and converted at a time.
 const blockBytes = 1 << 20
 
-// headerForm is the header of plain arrays as NumPy writes it: type, order and shape.
-var headerForm = regexp.MustCompile(`^\{'descr': '([<>|=]?[a-z][0-9]+)', 'fortran_order': (True|False), ` +
-	`'shape': \(((?:[0-9]{1,18}, ?)*(?:[0-9]{1,18})?)\), \} *\n$`)
-
 // readNPY reads an array of size bytes as the dtype. It makes room for as many elements as present bytes can hold before it reads them, so present is how
 // many of the bytes are there for sure; for the others memory grows as they arrive.
 func readNPY(r io.Reader, size, present int64, dtype tensor.DType) (*tensor.Tensor, error) {
-	description, dims, bytes, err := readHeader(r, size)
+	description, dims, bytes, err := npz.ReadHeader(r, size)
 	if err != nil {
 		return nil, err
 	}
@@ -60,53 +50,6 @@ func readNPY(r io.Reader, size, present int64, dtype tensor.DType) (*tensor.Tens
 		return truths(a)
 	}
 	return nil, fault.E(fault.Unsupported, fault.Got("an array of "+description), fault.Want("bool, int8, uint8, int16, int32, int64, float16, float32 or float64"))
-}
-
-// readHeader reads what stands before the elements of an array of size bytes. It returns the type, the dims and the number of bytes of elements.
-func readHeader(r io.Reader, size int64) (description string, dims []int64, bytes int64, err error) {
-	corrupt := func(got, want string) error { return fault.E(fault.Corrupt, fault.Got(got), fault.Want(want)) }
-	fixed := make([]byte, 10, 12)
-	if n, err := io.ReadFull(r, fixed); err != nil {
-		return "", nil, 0, corrupt(fmt.Sprintf("an array of %d bytes", n), "a .npy file")
-	}
-	if string(fixed[:6]) != "\x93NUMPY" {
-		return "", nil, 0, corrupt("bytes without NumPy's signature", "a .npy file")
-	}
-	length := int64(binary.LittleEndian.Uint16(fixed[8:]))
-	switch fixed[6] {
-	case 1:
-	case 2:
-		fixed = fixed[:12]
-		if _, err := io.ReadFull(r, fixed[10:]); err != nil {
-			return "", nil, 0, corrupt("a header that is cut off", "a whole .npy file")
-		}
-		length = int64(binary.LittleEndian.Uint32(fixed[8:]))
-	default:
-		return "", nil, 0, fault.E(fault.Unsupported, fault.Gotf("version %d of the .npy format", fixed[6]), fault.Want("1 or 2"))
-	}
-	bytes = size - int64(len(fixed)) - length
-	if length > maxHeader || bytes < 0 {
-		return "", nil, 0, corrupt(fmt.Sprintf("a header of %d bytes in an array of %d", length, size), "a whole .npy file")
-	}
-	text := make([]byte, length)
-	if _, err := io.ReadFull(r, text); err != nil {
-		return "", nil, 0, corrupt("a header that is cut off", "a whole .npy file")
-	}
-	m := headerForm.FindStringSubmatch(string(text))
-	if m == nil {
-		return "", nil, 0, corrupt("header "+fault.Quote(string(text)), "type and shape of a plain array")
-	}
-	if m[2] == "True" {
-		return "", nil, 0, fault.E(fault.Unsupported, fault.Got("an array in column-major order"), fault.Want("row-major"),
-			fault.Hint("save numpy.ascontiguousarray(x)"))
-	}
-	for extent := range strings.SplitSeq(m[3], ",") {
-		if extent = strings.TrimSpace(extent); extent != "" {
-			n, _ := strconv.ParseInt(extent, 10, 64) // the form bounds its digits
-			dims = append(dims, n)
-		}
-	}
-	return m[1], dims, bytes, nil
 }
 
 // An array is the elements of one .npy file.
