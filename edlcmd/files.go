@@ -41,6 +41,7 @@ const wantedProgram = "a program file, or a directory with " + modelFile + ", mo
 // placeOf says where files that are no programs belong.
 var placeOf = map[fileKind]string{
 	tensorFile: "parameters are given with --params",
+	namedFile:  "parameters are given with --params",
 	recordFile: "records are given with --data NAME=GLOB",
 	jobFile:    "a job file is given with -f",
 }
@@ -112,6 +113,7 @@ type fileKind int
 const (
 	programFile fileKind = iota
 	tensorFile
+	namedFile // tensors with their names
 	recordFile
 	jobFile
 	queueFile
@@ -123,7 +125,7 @@ const (
 
 // String names what is in the file.
 func (k fileKind) String() string {
-	return [...]string{programFile: "a program", tensorFile: "parameters", recordFile: "records", jobFile: "a job file",
+	return [...]string{programFile: "a program", tensorFile: "parameters", namedFile: "parameters with names", recordFile: "records", jobFile: "a job file",
 		queueFile: "a snapshot of task queues", progressFile: "the progress of training", onnxFile: "an ONNX model", directory: "a directory without " + modelFile,
 		unknownFile: "a file of a kind that edl does not know"}[k]
 }
@@ -157,11 +159,13 @@ func kindOf(path string) (fileKind, error) {
 	if filepath.Base(path) == executor.ProgressFile {
 		return progressFile, nil
 	}
-	switch filepath.Ext(path) {
-	case export.TextExt:
+	switch ext := filepath.Ext(path); {
+	case ext == export.TextExt:
 		return programFile, nil
-	case onnx.Extension:
+	case ext == onnx.Extension:
 		return onnxFile, nil
+	case executor.HoldsNames(path):
+		return namedFile, nil
 	}
 	head := make([]byte, min(size, 512))
 	if _, err := io.ReadFull(f, head); err != nil {

@@ -116,6 +116,8 @@ func showFile(cmd *cobra.Command, c *console, f *showFlags, path string) error {
 	switch kind {
 	case tensorFile:
 		return showTensors(c, path, f.as.value)
+	case namedFile:
+		return showNamed(ctx, c, path, f.as.value)
 	case recordFile:
 		return showRecords(ctx, c, path, f.as.value)
 	case jobFile:

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -63,6 +65,18 @@ func showDirectory(ctx context.Context, c *console, dir, output string) error {
 	return err
 }
 
+// showNamed lists the tensors of a file that has their names.
+func showNamed(ctx context.Context, c *console, path, output string) error {
+	r := dirReport{Variables: []variableReport{}, Records: []shardReport{}, Other: []string{}}
+	if err := r.add(ctx, "", path); err != nil {
+		return err
+	}
+	if output == "json" {
+		return writeJSON(c.out, r)
+	}
+	return writeTensors(c.out, r.Variables)
+}
+
 func readDirectory(ctx context.Context, dir string) (dirReport, error) {
 	r := dirReport{Variables: []variableReport{}, Records: []shardReport{}, Other: []string{}}
 	progress, found, err := executor.ReadProgress(dir)
@@ -108,6 +122,15 @@ func (r *dirReport) add(ctx context.Context, name, path string) error {
 			}
 			r.Variables = append(r.Variables, variableReport{label, t, t.bytes})
 		}
+	case kind == namedFile:
+		values, err := executor.ReadNamed(path)
+		if err != nil {
+			return err
+		}
+		for _, variable := range slices.Sorted(maps.Keys(values)) {
+			t := describeTensor(values[variable])
+			r.Variables = append(r.Variables, variableReport{variable, t, t.bytes})
+		}
 	case kind == recordFile:
 		records, err := readRecords(ctx, path)
 		if err != nil {
@@ -125,17 +148,7 @@ func writeVariables(w io.Writer, r dirReport) error {
 	if len(r.Variables) == 0 {
 		return nil
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "VARIABLE\tTENSOR\tMIN\tMEAN\tMAX\tNOT FINITE")
-	total := int64(0)
-	for _, v := range r.Variables {
-		fmt.Fprintf(t, "%s\t%s\n", v.Name, v.row())
-		total += v.bytes
-	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	if _, err := fmt.Fprintf(w, "%s, %s\n", count(len(r.Variables), "variable"), humanBytes(total)); err != nil {
+	if err := writeTensors(w, r.Variables); err != nil {
 		return err
 	}
 	p := r.Progress
@@ -144,6 +157,22 @@ func writeVariables(w io.Writer, r dirReport) error {
 		return err
 	}
 	_, err := fmt.Fprintf(w, "progress: %s; the next batch is batch %d of pass %d\n", count(int(p.Steps), "step"), p.Batch, p.Pass)
+	return err
+}
+
+// writeTensors writes a table of variables, and what they take.
+func writeTensors(w io.Writer, variables []variableReport) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "VARIABLE\tTENSOR\tMIN\tMEAN\tMAX\tNOT FINITE")
+	total := int64(0)
+	for _, v := range variables {
+		fmt.Fprintf(t, "%s\t%s\n", v.Name, v.row())
+		total += v.bytes
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "%s, %s\n", count(len(variables), "variable"), humanBytes(total))
 	return err
 }
 

@@ -59,6 +59,14 @@ func openStored(ctx context.Context, path string) (s *stored, err error) {
 		if s.program, params, err = loadProgram(path); err != nil {
 			return nil, err
 		}
+	case namedFile:
+		values, err := executor.ReadNamed(path)
+		if err != nil {
+			return nil, err
+		}
+		s.names = slices.Sorted(maps.Keys(values))
+		s.value = func(_ context.Context, name string) (*tensor.Tensor, error) { return values[name], nil }
+		return s, nil
 	case tensorFile, directory:
 	default:
 		return nil, fault.E(fault.InvalidArgument, fault.At(path), fault.Got(kind.String()), fault.Want("a model, a program, parameters, or a checkpoint STORE[@STEPS]"))

@@ -1,7 +1,9 @@
 package executor
 
 import (
+	"bufio"
 	"errors"
+	"io"
 	"io/fs"
 	"maps"
 	"path/filepath"
@@ -39,12 +41,17 @@ func readNamed(f Files, path string, p *program.Program, partial bool) ([]namedT
 	if filepath.Ext(path) == safetensors.Extension {
 		return f.readSafetensors(path, p, partial)
 	}
-	all, err := readArrays(f, path, p)
+	names := Persistables(p)
+	wanted := func(name string) bool {
+		_, ok := slices.BinarySearch(names, strings.TrimSuffix(name, RowsSuffix))
+		return ok
+	}
+	all, err := readArrays(f, path, wanted)
 	if err != nil {
 		return nil, err
 	}
 	if beside, ok := strings.CutSuffix(path, pickledParams); ok && !holdsAll(all, p) { // fluid.save writes two files
-		state, err := readArrays(f, beside+pickledState, p)
+		state, err := readArrays(f, beside+pickledState, wanted)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fault.NotFound) {
 			return nil, err
 		}
@@ -66,20 +73,24 @@ func holdsAll(all map[string]*tensor.Tensor, p *program.Program) bool {
 	return !slices.ContainsFunc(Persistables(p), func(name string) bool { return all[name] == nil })
 }
 
-// readArrays reads a .npz file, of which it reads what p may need, or a pickled one.
-func readArrays(f Files, path string, p *program.Program) (all map[string]*tensor.Tensor, err error) {
+// ReadNamed reads all tensors of a file that HoldsNames. The numbers of rows of a table that grows are one of them, with RowsSuffix behind its name.
+func ReadNamed(path string) (map[string]*tensor.Tensor, error) {
+	return readArrays(Files{}, path, func(string) bool { return true })
+}
+
+// readArrays reads a pickled file, or the tensors of another one that are wanted.
+func readArrays(f Files, path string, wanted func(name string) bool) (all map[string]*tensor.Tensor, err error) {
 	file, size, err := f.allowed.Open(fault.InvalidArgument, path)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	if filepath.Ext(path) == npz.Extension {
-		names := Persistables(p)
-		all, err = npz.Read(file, size, npz.Limits{Bytes: size<<4 + 1<<20}, func(name string) bool {
-			_, ok := slices.BinarySearch(names, strings.TrimSuffix(name, RowsSuffix))
-			return ok
-		})
-	} else {
+	switch filepath.Ext(path) {
+	case npz.Extension:
+		all, err = npz.Read(file, size, npz.Limits{Bytes: size<<4 + 1<<20}, wanted)
+	case safetensors.Extension:
+		all, err = readTensors(file, size, wanted)
+	default:
 		all, err = pickle.Read(file, size, pickle.Limits{})
 	}
 	var found *fault.Fault
@@ -87,6 +98,25 @@ func readArrays(f Files, path string, p *program.Program) (all map[string]*tenso
 		return nil, found.In(path, ", ")
 	}
 	return all, err
+}
+
+func readTensors(r io.Reader, size int64, wanted func(name string) bool) (map[string]*tensor.Tensor, error) {
+	file, err := safetensors.Open(bufio.NewReaderSize(r, 1<<20), safetensors.Limits{Bytes: size})
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]*tensor.Tensor{}
+	for {
+		name, t, err := file.Next()
+		switch {
+		case err == io.EOF:
+			return all, nil
+		case err != nil:
+			return nil, err
+		case wanted(name):
+			all[name] = t
+		}
+	}
 }
 
 // fit returns the persistable tensors of p, in the order of their names. One element is one whether its dims are [] or [1].
@@ -111,13 +141,12 @@ func fit(f Files, all map[string]*tensor.Tensor, p *program.Program, partial boo
 		case t == nil && partial:
 			continue
 		case t == nil:
-			return nil, fault.E(fault.NotFound, fault.Var(name), fault.Got("no tensor of this name for a variable of the program"),
-				fault.Want("the file of this program"), fault.Hint(loadPart))
+			return nil, lacks(name)
 		case t.DType() != declared.DType || !ops.Compatible(t.Dims(), declared.Dims):
 			if partial {
 				continue
 			}
-			return nil, fault.E(fault.ShapeMismatch, fault.Var(name), fault.Got(t.String()+" in the file"), fault.Want(ops.MetaOf(declared).String()), fault.Hint(loadPart))
+			return nil, misfits(name, t, declared)
 		}
 		if place := placeOf(f, declared, t.Bytes()); place != nil {
 			at, err := place(t.DType(), t.Dims())
@@ -134,4 +163,14 @@ func fit(f Files, all map[string]*tensor.Tensor, p *program.Program, partial boo
 		values = append(values, namedTensor{name, t})
 	}
 	return values, nil
+}
+
+// lacks is the error of a file without a tensor for a variable.
+func lacks(name string) error {
+	return fault.E(fault.NotFound, fault.Var(name), fault.Got("no tensor of this name for a variable of the program"), fault.Want("the file of this program"), fault.Hint(loadPart))
+}
+
+// misfits is the error of a tensor of another type or of other dims than its variable.
+func misfits(name string, t *tensor.Tensor, declared *program.Var) error {
+	return fault.E(fault.ShapeMismatch, fault.Var(name), fault.Got(t.String()+" in the file"), fault.Want(ops.MetaOf(declared).String()), fault.Hint(loadPart))
 }

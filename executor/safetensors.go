@@ -75,8 +75,7 @@ func namedIn(f Files, r io.Reader, size int64, p *program.Program, partial bool)
 			if partial {
 				return nil
 			}
-			return fault.E(fault.ShapeMismatch, fault.Var(name), fault.Got(t.String()+" in the file"), fault.Want(ops.MetaOf(declared).String()),
-				fault.Hint(loadPart))
+			return misfits(name, t, declared)
 		}
 		missing = slices.Delete(missing, at, at+1)
 		values = append(values, namedTensor{name, t})
@@ -111,8 +110,7 @@ func namedIn(f Files, r io.Reader, size int64, p *program.Program, partial bool)
 		}
 	}
 	if len(missing) > 0 && !partial {
-		return nil, fault.E(fault.NotFound, fault.Var(missing[0]), fault.Got("no tensor of this name for a variable of the program"),
-			fault.Want("the file of this program"), fault.Hint(loadPart))
+		return nil, lacks(missing[0])
 	}
 	slices.SortFunc(values, func(a, b namedTensor) int { return strings.Compare(a.name, b.name) })
 	return values, nil

@@ -111,7 +111,7 @@ func lastOf(ctx context.Context, c *Client, id string) (*job.JobStatus, error) {
 }
 
 // submitOnce is Client.Submit of a caller that goes on with what it has left at the listener: it waits for the next listener when one is lost. Such a job gets a name, by which it
-// is found if it has begun although the answer was lost. One with a name of its user is refused then, because it may be another's.
+// is found if it has begun although the answer was lost. A job that its user has named is refused then, because it may be another one of that name.
 func submitOnce(ctx context.Context, c *Client, spec *JobSpec) (id string, err error) {
 	if !c.durable || !spec.Fed && !spec.KeepState && spec.State == "" {
 		return c.Submit(ctx, spec)

@@ -259,7 +259,7 @@ func (f fluidModel) build(t *testing.T, reader func(layers.Reader) layers.Reader
 // bit, where Fluid's tests allowed differences of 1e-7 to 1e-4.
 func TestFluidModels(t *testing.T) {
 	if testing.Short() {
-		t.Skip("large models")
+		t.Skip("training large models takes too long with -short")
 	}
 	models := fluidModels(layers.Constant)
 	for _, name := range slices.Sorted(maps.Keys(models)) {
@@ -294,7 +294,7 @@ type convergence struct {
 // it trains two of the models.
 func TestFluidModelsConvergeInAsyncMode(t *testing.T) {
 	if testing.Short() {
-		t.Skip("large models")
+		t.Skip("training large models takes too long with -short")
 	}
 	long := map[string]convergence{
 		"mnist":               {"mnist", optimizer.Momentum(0.005, 0.5), 60, 0.3, 1},

@@ -1736,7 +1736,7 @@ type AcknowledgeRequest struct {
 	Steps         uint64                 `protobuf:"varint,2,opt,name=steps,proto3" json:"steps,omitempty"`           // the steps below this number are acknowledged
 	Attempt       int32                  `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`       // of the job, in which they were told; what was told in an earlier one says nothing
 	Evaluated     uint64                 `protobuf:"varint,4,opt,name=evaluated,proto3" json:"evaluated,omitempty"`   // likewise the evaluation after so many steps, and those before; 0: none
-	History       *uint64                `protobuf:"varint,5,opt,name=history,proto3,oneof" json:"history,omitempty"` // that the steps are of, as in WatchResponse; a listener says it to the coordinator. Absent: a user's client, or an earlier listener
+	History       *uint64                `protobuf:"varint,5,opt,name=history,proto3,oneof" json:"history,omitempty"` // of the steps, as in WatchResponse. Listeners set it for the coordinator. Absent: a client of a user, or an earlier build
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4815,7 +4815,7 @@ type FinishDataRequest struct {
 	Id            *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`                                       // job and program
 	AfterStep     *uint64                `protobuf:"varint,2,opt,name=after_step,json=afterStep,proto3,oneof" json:"after_step,omitempty"` // as in FinishRequest
 	WithoutSave   bool                   `protobuf:"varint,3,opt,name=without_save,json=withoutSave,proto3" json:"without_save,omitempty"` // likewise
-	History       *uint64                `protobuf:"varint,4,opt,name=history,proto3,oneof" json:"history,omitempty"`                      // that the step is of, as in WatchResponse. Absent: an earlier listener
+	History       *uint64                `protobuf:"varint,4,opt,name=history,proto3,oneof" json:"history,omitempty"`                      // of the step, as in WatchResponse. Absent: an earlier build
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

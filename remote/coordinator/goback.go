@@ -60,11 +60,11 @@ func LastBack(ctx context.Context, s cluster.State) (*state.Back, error) {
 	return back, nil
 }
 
-// checkHistory refuses what a listener says of the steps of another history than this coordinator leads: it has not heard yet that the job has gone back, and says it again when
-// it has. Listeners of earlier builds do not name the history, and are believed.
-func (c *core) checkHistory(of *uint64) error {
+// checkHistory refuses a message of a listener about the steps of another history than the one that this coordinator leads. The listener has not heard yet that the job has gone
+// back, and repeats the message when it has. Listeners of earlier builds do not name the history, and are believed.
+func checkHistory(c *core, of *uint64) error {
 	if have := c.cfg.Back.GetHistory(); of != nil && *of != have {
-		return fault.E(fault.Unavailable, fault.At("coordinator"), fault.Gotf("a word about steps of history %d", *of), fault.Wantf("one about history %d, to which the job has gone", have))
+		return fault.E(fault.Unavailable, fault.At("coordinator"), fault.Gotf("a message about steps of history %d", *of), fault.Wantf("one about history %d, which the job has begun", have))
 	}
 	return nil
 }

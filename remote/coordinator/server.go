@@ -277,7 +277,7 @@ func (s *Server) Finish(ctx context.Context, m *rpc.FinishDataRequest) (*rpc.Fin
 	if err := s.cfg.Identity.Check(m.Id); err != nil {
 		return nil, err
 	}
-	if err := s.checkHistory(m.History); err != nil {
+	if err := checkHistory(s.core, m.History); err != nil {
 		return nil, err
 	}
 	steps, err := s.ending.finish(ctx, m.AfterStep, m.WithoutSave)
@@ -292,7 +292,7 @@ func (s *Server) Acknowledge(_ context.Context, m *rpc.AcknowledgeRequest) (*rpc
 	if err := s.checkJob(m.Job); err != nil {
 		return nil, err
 	}
-	if err := s.checkHistory(m.History); err != nil {
+	if err := checkHistory(s.core, m.History); err != nil {
 		return nil, err
 	}
 	s.ending.acknowledge(m.Steps)

@@ -25,7 +25,7 @@ import (
 //	states/kept/DIR/...     the files of a state, or what a job writes of one
 //	states/kept/DIR.state   a frame with a state.KeptState, once the state is kept: it says whose it is, and which files it has
 //
-// What has no such file, or others than it says, is no state, and is removed by the next listener, unless a job that it goes on with writes there.
+// A directory without a note, or with other files than its note says, is no state. The next listener removes it, unless a job that it has taken over writes there.
 
 const (
 	lastingFolder = "kept"
@@ -43,7 +43,7 @@ func (s *states) lasts() bool {
 	return s.lasting && len(s.held) > 0
 }
 
-// leave is close without an end of lasting states: they are the next listener's.
+// leave closes s, and leaves lasting states to the next listener. It removes others.
 func (s *states) leave() error {
 	if !s.lasting {
 		return s.close()
@@ -138,7 +138,7 @@ func (s *states) recall() error {
 	return nil
 }
 
-// readKept reads what is noted of a state, and when it was used last, and checks that its files are there.
+// readKept reads the note of a state and the time of its last use. It checks that the state has the files that the note says.
 func readKept(dir string) (m *state.KeptState, used time.Time, err error) {
 	err = readFrames(dir+lastingFile, func(b []byte) error {
 		m = &state.KeptState{}
@@ -170,7 +170,7 @@ func readKept(dir string) (m *state.KeptState, used time.Time, err error) {
 	return m, info.ModTime(), nil
 }
 
-// touch notes that a state was used. s.mu is held. Where it cannot, the next listener may forget the state sooner.
+// touch notes that a state was used. s.mu is held. If the time cannot be written, the next listener may forget the state sooner.
 func (s *states) touch(k *keptState) {
 	k.used = time.Now()
 	if s.lasting {
@@ -178,7 +178,7 @@ func (s *states) touch(k *keptState) {
 	}
 }
 
-// inherit goes on with the states of a job that an earlier listener has begun: with that which it begins with, and the one that it is to leave in the directory keep.
+// inherit takes over the states of a job of an earlier listener: the one that the job begins with, and the directory keep, in which it leaves one.
 func (s *states) inherit(b *jobState, owner, id string, spec *job.JobSpec, keep string) (err error) {
 	base := ""
 	if spec.State != "" {
@@ -197,7 +197,7 @@ func (s *states) inherit(b *jobState, owner, id string, spec *job.JobSpec, keep 
 	return nil
 }
 
-// sweep removes what no state and no job is in. It is called when all jobs of earlier listeners are taken over, and before any other begins.
+// sweep removes directories that no state and no job has. It is called when all jobs of earlier listeners are taken over, and before any other begins.
 func (s *states) sweep() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

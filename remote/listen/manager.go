@@ -137,7 +137,7 @@ func (m *Manager) Close() error {
 	m.mu.Unlock()
 	m.group.Wait()
 	m.queue.close()
-	if m.failing() { // who has left them is not done with them
+	if m.failing() { // the executors that have left the states come back for them
 		return m.states.leave()
 	}
 	return m.states.close()

@@ -373,7 +373,7 @@ func (a *acknowledgements) forget() {
 	}
 }
 
-// passOn works until ctx ends. It names the history of the steps that w enters: a coordinator that has gone back does not take the steps of before for its own.
+// passOn works until ctx ends. It names the history of the steps that w enters, so that a coordinator that has gone back does not count steps of the history before.
 func (a *acknowledgements) passOn(ctx context.Context, client rpc.CoordinatorClient, w *watcher) {
 	for {
 		select {

@@ -2,7 +2,7 @@
 //
 // Such a file is a program for a stack machine that may call any function of Python. This package has only the opcodes which build numbers, texts, tuples,
 // lists and dictionaries, and makes by itself the few objects that such files hold: arrays of NumPy, their types, and dictionaries with an order. It calls nothing by a name
-// of the file, and refuses every other name and opcode.
+// of the file, and refuses every other name and opcode. Libraries for Go allocate as much as a length in the file says; here memory grows with the bytes that are there.
 //
 // Files in reading order: pickle.go (what a file holds), machine.go (opcodes), objects.go (arrays).
 package pickle
