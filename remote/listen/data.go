@@ -148,11 +148,16 @@ func (d *Data) keep(id string, k *state.KeptJob) error {
 
 // write replaces the file of a job.
 func (d *Data) write(id string, b []byte) error {
-	path := filepath.Join(d.folder(id), jobFile)
-	if err := os.WriteFile(path+".new", b, 0o600); err != nil {
-		return fault.File(fault.Unavailable, path, err)
+	return replaceFile(filepath.Join(d.folder(id), jobFile), b)
+}
+
+// replaceFile writes a file as a whole: a listener that dies meanwhile leaves the one before.
+func replaceFile(path string, b []byte) error {
+	err := os.WriteFile(path+".new", b, 0o600)
+	if err == nil {
+		err = os.Rename(path+".new", path)
 	}
-	if err := os.Rename(path+".new", path); err != nil {
+	if err != nil {
 		return fault.File(fault.Unavailable, path, err)
 	}
 	return nil

@@ -87,14 +87,7 @@ func (d *Data) writeRun(id string, r *state.RunningJob) error {
 	if err != nil {
 		return fault.Wrap(fault.Internal, "job "+id, err)
 	}
-	path := filepath.Join(d.runFolder(id), runFile)
-	if err = os.WriteFile(path+".new", b, 0o600); err == nil {
-		err = os.Rename(path+".new", path)
-	}
-	if err != nil {
-		return fault.File(fault.Unavailable, path, err)
-	}
-	return nil
+	return replaceFile(filepath.Join(d.runFolder(id), runFile), b)
 }
 
 // full reports whether the next record begins a file, and so has to say everything.

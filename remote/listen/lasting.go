@@ -72,22 +72,14 @@ func (s *states) note(id string) error {
 	}
 	k := s.held[id]
 	m := &state.KeptState{Id: id, Owner: k.owner, KeptNs: time.Now().UnixNano()}
-	err := describe(k.dir, m)
-	var b []byte
-	if err == nil {
-		b, err = appendFrame(nil, m)
+	if err := describe(k.dir, m); err != nil {
+		return fault.File(fault.Unavailable, k.dir, err)
 	}
-	path := k.dir + lastingFile
-	if err == nil {
-		err = os.WriteFile(path+".new", b, 0o600)
-	}
-	if err == nil {
-		err = os.Rename(path+".new", path)
-	}
+	b, err := appendFrame(nil, m)
 	if err != nil {
-		return fault.File(fault.Unavailable, path, err)
+		return err
 	}
-	return nil
+	return replaceFile(k.dir+lastingFile, b)
 }
 
 // describe notes which files the directory of a state has.

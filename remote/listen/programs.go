@@ -54,14 +54,7 @@ func writePrograms(dir string, p *plan) error {
 	if err != nil {
 		return fault.Wrap(fault.Internal, dir, err)
 	}
-	path := programsFile(dir, len(p.pservers))
-	if err = os.WriteFile(path+".new", b, 0o600); err == nil {
-		err = os.Rename(path+".new", path)
-	}
-	if err != nil {
-		return fault.File(fault.Unavailable, path, err)
-	}
-	return nil
+	return replaceFile(programsFile(dir, len(p.pservers)), b)
 }
 
 // planOfRun is the plan of a job whose roles an earlier listener has begun to start. Of a run that has no programs the roles are of this protocol, too: they are made again.
