@@ -471,6 +471,9 @@ func (c *cuts) position(ctx context.Context, giveUp context.CancelCauseFunc, rou
 				if c.ended {
 					return false, fault.E(fault.Stale, fault.Got("the end of the job"), fault.Want("a step before it"))
 				}
+				if ctx.Err() != nil { // the attempt is over, and reached is the next one's
+					return false, context.Cause(ctx)
+				}
 				if id.Round(c.steps.written()) < round {
 					if end, ok := c.passEnd(round - 1); ok && end != round && c.plan.passes && c.giveUp != nil {
 						giveUp(errMoved)
