@@ -265,6 +265,9 @@ func TestFedJobsComeThrough(t *testing.T) {
 		"a coordinator is lost after reports":  {least: 2, most: 2, first: 2, act: crash(reported), sizes: []uint32{2}},
 		"a third is wanted": {least: 1, most: 3, first: 2, sizes: []uint32{2, 3}, act: func(j *fedJob, rank uint32, at moment, number uint64) bool {
 			if at == sent && number == 2 && j.first("scaled") {
+				if err := j.live.await(j.t.Context(), 2); err != nil { // else the feeds may end before it comes
+					j.t.Error(err)
+				}
 				j.current().Want(3)
 			}
 			return false

@@ -307,6 +307,7 @@ func (h *held) Commit(_ context.Context, changes []cluster.Change) error {
 type alive struct {
 	mu       sync.Mutex
 	trainers map[cluster.Member]id.Incarnation
+	more     chan struct{} // closed by the next set; nil: nobody waits
 }
 
 func trainerOf(rank uint32) cluster.Member {
@@ -320,6 +321,31 @@ func (a *alive) set(rank uint32, incarnation uint64) {
 		a.trainers = map[cluster.Member]id.Incarnation{}
 	}
 	a.trainers[trainerOf(rank)] = id.Incarnation(incarnation)
+	if a.more != nil {
+		close(a.more)
+		a.more = nil
+	}
+}
+
+// await waits until a trainer lives.
+func (a *alive) await(ctx context.Context, rank uint32) error {
+	for {
+		a.mu.Lock()
+		_, there := a.trainers[trainerOf(rank)]
+		if a.more == nil {
+			a.more = make(chan struct{})
+		}
+		more := a.more
+		a.mu.Unlock()
+		if there {
+			return nil
+		}
+		select {
+		case <-more:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 }
 
 func (a *alive) remove(rank uint32) {
