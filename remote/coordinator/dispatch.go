@@ -27,6 +27,15 @@ type dispatch struct {
 	*core
 	store   *store
 	members *members
+	idle    map[id.Rank]idleTrainer // those that wait for a task
+}
+
+// An idleTrainer waits for a task since a time. It may ask several times: a call ends after some time, and with its connection.
+type idleTrainer struct {
+	generation id.Generation
+	dataset    string
+	pass       int32
+	since      time.Time
 }
 
 // retryExpired is how long expired tasks stay where they are when the ledger could not be read.
@@ -37,8 +46,9 @@ const ledgerDeadline = 10 * time.Second
 
 // getTask reports finished tasks and returns the next one. If the request says so it waits while what is left of the pass is pending elsewhere.
 func (d *dispatch) getTask(ctx context.Context, m *rpc.GetTaskRequest) (*rpc.GetTaskResponse, error) {
+	from := wire.SenderOf(m.Id)
 	reason := func() waits.Wait {
-		w := waits.Wait{Who: trainerName(m.Id.Rank), What: fmt.Sprintf("the tasks of pass %d that others have", m.Pass)}
+		w := waits.Wait{Who: trainerName(m.Id.Rank), What: fmt.Sprintf("the tasks of pass %d that others have", m.Pass), Since: d.idle[from.Rank].since}
 		q := d.store.queues[m.Dataset]
 		for _, rank := range q.Holders() {
 			w.By = append(w.By, trainerName(rank))
@@ -56,9 +66,17 @@ func (d *dispatch) getTask(ctx context.Context, m *rpc.GetTaskRequest) (*rpc.Get
 		case err != nil:
 			return nil, err
 		case !grant.Wait || !m.Wait || m.ReportOnly:
+			d.locked(func() { delete(d.idle, from.Rank) })
 			return &rpc.GetTaskResponse{Segment: d.segment(m, grant), Task: grant.Task, Next: grant.Next, EndOfPass: grant.EndOfPass, EndOfData: grant.EndOfData, Pending: grant.Wait,
 				EndRound: (*uint64)(grant.EndRound)}, nil
 		}
+		d.locked(func() {
+			i := idleTrainer{generation: from.Generation, dataset: m.Dataset, pass: m.Pass, since: d.idle[from.Rank].since}
+			if i != d.idle[from.Rank] {
+				i.since = time.Now()
+				d.idle[from.Rank] = i
+			}
+		})
 		if err := d.await(ctx, reason, func() (bool, error) { return d.monitor.Version() != version, nil }); err != nil {
 			return nil, err
 		}

@@ -360,3 +360,36 @@ func TestFollowedFileThatIsRenamed(t *testing.T) {
 	s.queue("d", closed)
 	has(15)
 }
+
+// A trainer that waits for files asks again and again. It waits since the first time.
+func TestAWaitForFilesBeginsOnce(t *testing.T) {
+	cfg := async(1)
+	cfg.Follow = map[string][]string{"d": {filepath.Join(t.TempDir(), "part-*")}}
+	h := newHome(t, cfg)
+	s := h.start()
+	s.joinAll(0, 0)
+	var since []time.Time
+	for number := range uint64(2) {
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			_, err := s.client.GetTask(ctx, &rpc.GetTaskRequest{Id: idOf(1, 0, number), Dataset: "d", Wait: true})
+			ended <- err
+		}()
+		s.status(func(q *rpc.QueuesResponse) bool {
+			if len(q.Waits) != 1 || !strings.HasPrefix(q.Waits[0].What, "new files of dataset") {
+				return false
+			}
+			since = append(since, q.Waits[0].Since.AsTime())
+			return true
+		})
+		cancel()
+		if err := <-ended; err == nil {
+			t.Fatal("a task without a file")
+		}
+		s.status(func(q *rpc.QueuesResponse) bool { return len(q.Waits) == 0 })
+	}
+	if !since[0].Equal(since[1]) {
+		t.Errorf("the wait began at %v and at %v", since[0], since[1])
+	}
+}

@@ -55,7 +55,7 @@ func New(cfg Config) *Server {
 	c := &core{cfg: cfg, epoch: time.Now(), led: make(chan struct{}), done: make(chan struct{}), monitor: waits.Monitor{Where: "coordinator"}}
 	s := &Server{core: c, members: newMembers(c), steps: newSteps(c), feeds: newFeeds(c)}
 	s.store = &store{core: c, steps: s.steps.written, ops: make(chan *op), queues: map[string]*queue.Queue{}}
-	s.dispatch = &dispatch{core: c, store: s.store, members: s.members}
+	s.dispatch = &dispatch{core: c, store: s.store, members: s.members, idle: map[id.Rank]idleTrainer{}}
 	s.follower = &follower{core: c, store: s.store}
 	s.changes = &changes{core: c, store: s.store, members: s.members, dispatch: s.dispatch, steps: s.steps, feeds: s.feeds}
 	s.ending = &ending{core: c, store: s.store, members: s.members, steps: s.steps, feeds: s.feeds, dispatch: s.dispatch}
