@@ -55,25 +55,24 @@ func TestErrorsOfARole(t *testing.T) {
 	}
 }
 
-// A trainer that is drained before it has joined ends as drained; another role is not drained.
-func TestDrainedBeforeItBegins(t *testing.T) {
-	drained, cancel := context.WithCancelCause(t.Context())
+// A role that ends because it was told to ends as drained, whichever role it is.
+func TestDrained(t *testing.T) {
+	told, cancel := context.WithCancelCause(t.Context())
 	cancel(fault.New(fault.Drained, "terminated"))
 	canceled := fault.E(fault.Canceled, fault.At("etcd"))
 	for _, c := range []struct {
 		ctx  context.Context
-		role job.Role
 		err  error
 		kind fault.Kind
 	}{
-		{drained, job.Role_TRAINER, canceled, fault.Drained},
-		{drained, job.Role_PSERVER, canceled, fault.Canceled},
-		{drained, job.Role_TRAINER, fault.New(fault.Fenced, "another"), fault.Fenced},
-		{drained, job.Role_TRAINER, nil, fault.OK},
-		{t.Context(), job.Role_TRAINER, canceled, fault.Canceled},
+		{told, canceled, fault.Drained},
+		{told, context.Canceled, fault.Drained},
+		{told, fault.New(fault.Fenced, "another"), fault.Fenced},
+		{told, nil, fault.OK},
+		{t.Context(), canceled, fault.Canceled},
 	} {
-		if err := drainedEarly(c.ctx, c.role, c.err); fault.KindOf(err) != c.kind {
-			t.Errorf("%v of %v: %v", c.err, c.role, err)
+		if err := drained(c.ctx, c.err); fault.KindOf(err) != c.kind {
+			t.Errorf("%v: %v", c.err, err)
 		}
 	}
 }

@@ -84,7 +84,7 @@ type runner struct {
 // process must end and may be started again. The spec must be complete: Run refuses one that jobspec.Check refuses.
 func Run(ctx context.Context, spec *job.RoleSpec, options Options) (err error) {
 	name := Name(spec)
-	defer func() { err = inRole(name, drainedEarly(ctx, spec.Role, err)) }()
+	defer func() { err = inRole(name, drained(ctx, err)) }()
 	if spec.Spec == nil {
 		return fault.E(fault.InvalidArgument, fault.Got("a role without the JobSpec of its job"), fault.Want("one that a listener has made"))
 	}
@@ -381,9 +381,9 @@ func reasonOf(ctx context.Context, err error) error {
 	return fenced(ctx, err)
 }
 
-// drainedEarly returns fault.Drained for a trainer that was told to end while it was about to begin: that is no failure.
-func drainedEarly(ctx context.Context, role job.Role, err error) error {
-	if cause := context.Cause(ctx); role == job.Role_TRAINER && fault.KindOf(err) == fault.Canceled && errors.Is(cause, fault.Drained) {
+// drained returns fault.Drained for a role that was told to end, and ends only because of that: that is no failure, and does not count as a restart.
+func drained(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); errors.Is(cause, fault.Drained) && (fault.KindOf(err) == fault.Canceled || errors.Is(err, context.Canceled)) {
 		return cause
 	}
 	return err

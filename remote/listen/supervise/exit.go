@@ -69,7 +69,7 @@ func startAgain(m *Machine, now time.Duration, r *Role, ran time.Duration, err e
 		r.Role == job.Role_COORDINATOR && errors.Is(err, fault.LostState) && (m.policy.Standbys || m.policy.GoesBack) && m.misses(r, m.steps):
 		r.enter(Down, now)
 		m.startOver(now, err, out)
-	case r.restarts >= m.policy.MaxRestarts && (ran < GoodRun || m.policy.MaxRestarts == 0):
+	case !departed(m, err) && r.restarts >= m.policy.MaxRestarts && (ran < GoodRun || m.policy.MaxRestarts == 0):
 		m.end(exhausted(r.Member.String(), r.restarts, err), out)
 	default:
 		if ran >= GoodRun {
@@ -78,14 +78,24 @@ func startAgain(m *Machine, now time.Duration, r *Role, ran time.Duration, err e
 		if ran >= FairRun && m.steps > r.steps {
 			r.pause = 0
 		}
-		r.restarts++
-		r.pause = pauseAfter(r.pause)
+		pause := FirstPause
+		if !departed(m, err) {
+			r.restarts++
+			r.pause = pauseAfter(r.pause)
+			pause = r.pause
+		}
 		r.enter(Down, now)
-		r.Due = now + r.pause
+		r.Due = now + pause
 		if trained {
 			m.goBack(err, out)
 		}
 	}
+}
+
+// departed reports whether a role has ended because somebody outside of the job told it to, as where its node is drained. That is no failure of the role, so it does
+// not count as a restart. Where nothing may start again, it ends the job as a failure does.
+func departed(m *Machine, err error) bool {
+	return errors.Is(err, fault.Drained) && m.policy.MaxRestarts > 0
 }
 
 // misses reports whether parameters are missing for good, as the coordinator has said that has ended: the job was going back, or it is not the first

@@ -37,7 +37,7 @@ func standbyOf(index int) cluster.Member { return cluster.Member{Role: job.Role_
 // beginTakeover asks the standby of a pserver that is lost, if one runs and the pserver may start again.
 func beginTakeover(m *Machine, now time.Duration, r *Role, cause error, out *Effects) bool {
 	s := m.find(standbyOf(r.Index))
-	if s == nil || !s.live() || r.restarts >= m.policy.MaxRestarts && now-r.Since < GoodRun {
+	if s == nil || !s.live() || !departed(m, cause) && r.restarts >= m.policy.MaxRestarts && now-r.Since < GoodRun {
 		return false
 	}
 	m.asked++
@@ -62,7 +62,9 @@ func (e TookOver) apply(m *Machine, now time.Duration, out *Effects) error {
 	if t.ran >= GoodRun {
 		r.restarts = 0
 	}
-	r.restarts++
+	if !departed(m, t.cause) {
+		r.restarts++
+	}
 	r.Starts++
 	r.steps = m.steps
 	r.enter(s.State, now)
