@@ -35,6 +35,7 @@ type cuts struct {
 	since   since         // belongs to who has the token of busy
 	busy    chan struct{} // has a token while a cut is written
 	held    atomic.Int64  // nanoseconds that updates have waited for what was kept of the last cut
+	longest atomic.Int64  // nanoseconds of the longest of these waits
 }
 
 // cutDeadline is Config.CutDeadline where nothing else is said.
@@ -215,9 +216,10 @@ func (cs *cuts) begin(ctx context.Context, group *sync.WaitGroup, c *core, k *cu
 		}
 		defer cs.freezer.thaw(frozen)
 		k.err = cs.write(ctx, c.cfg.Index, k, frozen)
-		held := frozen.held()
-		if cs.held.Store(int64(held)); k.err == nil {
-			c.cfg.Log.Info("part of a checkpoint", "round", k.round, "bytes", k.shard.Bytes, "took", time.Since(began), "held", held)
+		held, longest := frozen.held()
+		cs.held.Store(int64(held))
+		if cs.longest.Store(int64(longest)); k.err == nil {
+			c.cfg.Log.Info("part of a checkpoint", "round", k.round, "bytes", k.shard.Bytes, "took", time.Since(began), "held", held, "longest", longest)
 		}
 	})
 	if err == nil {

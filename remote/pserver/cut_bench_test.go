@@ -27,6 +27,8 @@ import (
 //
 //	ms/round     a round, where no checkpoint is made
 //	ms/held      how long rounds wait, together, until what they change is kept of a cut
+//	ms/longest   the longest of these waits
+//	ms/worst     the longest of all cuts
 //	ms/slower    how much longer a round takes while a cut is kept, summed up and written
 //	MB/more      the most memory that the process has meanwhile, beyond what it has before
 //	MB/stays     how much of that it has afterwards
@@ -121,7 +123,7 @@ func benchmarkCut(b *testing.B, computing time.Duration, table bool) {
 		return time.Since(began)
 	}
 	c := cutter{s, b.TempDir()}
-	var alone, held, slower []time.Duration
+	var alone, held, longest, slower []time.Duration
 	var writing, plain, beside, summed time.Duration
 	var more, stays int64
 	ahead := uint64(2)
@@ -153,7 +155,7 @@ func benchmarkCut(b *testing.B, computing time.Duration, table bool) {
 					return
 				}
 				writing += a.at.Sub(began)
-				held = append(held, s.Held())
+				held, longest = append(held, s.Held()), append(longest, s.LongestHeld())
 				more, stays = max(more, residentMemory(b, "VmHWM")-before), residentMemory(b, "VmRSS")-before
 				return
 			default:
@@ -182,7 +184,7 @@ func benchmarkCut(b *testing.B, computing time.Duration, table bool) {
 	}
 	plainFile := func() (time.Duration, error) { return writePlain(c.dir, false) }
 	cut() // the first one comes into a store that is not there yet
-	held, slower, writing, more = nil, nil, 0, 0
+	held, longest, slower, writing, more = nil, nil, nil, 0, 0
 	for b.Loop() {
 		for range 20 {
 			alone = append(alone, round())
@@ -204,6 +206,8 @@ func benchmarkCut(b *testing.B, computing time.Duration, table bool) {
 	usual := median(alone)
 	b.ReportMetric(ms(usual), "ms/round")
 	b.ReportMetric(ms(median(held)), "ms/held")
+	b.ReportMetric(ms(median(longest)), "ms/longest")
+	b.ReportMetric(ms(longest[len(longest)-1]), "ms/worst") // median has sorted them
 	b.ReportMetric(ms(median(slower)-usual), "ms/slower")
 	b.ReportMetric(float64(more)/1e6, "MB/more")
 	b.ReportMetric(float64(stays)/1e6, "MB/stays")

@@ -9,6 +9,9 @@ import (
 // Held is how long rounds have waited until what they change was kept of the last cut.
 func (s *Server) Held() time.Duration { return time.Duration(s.cuts.held.Load()) }
 
+// LongestHeld is the longest of these waits.
+func (s *Server) LongestHeld() time.Duration { return time.Duration(s.cuts.longest.Load()) }
+
 // NextSteps is nextSteps for tests.
 func (u *Updates) NextSteps() (begun, ledger map[id.Rank]id.Round) { return u.nextSteps() }
 

@@ -53,6 +53,7 @@ type frozenCut struct {
 	waiting int // updates that wait for what is being kept
 	since   time.Time
 	waited  time.Duration // that there were any
+	longest time.Duration // of these times
 }
 
 // newFreezer looks up what the blocks of a program name.
@@ -259,7 +260,7 @@ func (f *freezer) changingRows(name string) (changing func(row int)) {
 func (c *frozenCut) keepRow(one *frozen, row int) {
 	if !one.mu.TryLock() {
 		end := c.wait()
-		one.mu.Lock()
+		one.lockForUpdate()
 		end()
 	}
 	defer one.mu.Unlock()
@@ -295,16 +296,17 @@ func (c *frozenCut) wait() (end func()) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if c.waiting--; c.waiting == 0 {
-			c.waited += time.Since(c.since)
+			took := time.Since(c.since)
+			c.waited, c.longest = c.waited+took, max(c.longest, took)
 		}
 	}
 }
 
-// held is how long updates have waited.
-func (c *frozenCut) held() time.Duration {
+// held is how long updates have waited, together and at most at a time.
+func (c *frozenCut) held() (together, longest time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.waited
+	return c.waited, c.longest
 }
 
 // RunBlock runs a block of the program. What it may change of a cut that is being written is kept before.

@@ -1,6 +1,7 @@
 package pserver
 
 import (
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -28,7 +29,8 @@ type frozen struct {
 	unit   int  // bytes
 	size   int  // bytes of a portion
 
-	done atomic.Bool // no portion is live
+	done    atomic.Bool  // no portion is live
+	updates atomic.Int32 // that wait for mu
 
 	mu     sync.Mutex
 	memory []byte         // the slice
@@ -36,7 +38,8 @@ type frozen struct {
 	units  []int          // by portion: how many are kept of a live one
 	top    int            // portions from here on are not live
 	front  int            // portions before it are passed
-	area   *pages.Area    // what is kept, and behind it the index; nil: nothing is
+	area   *pages.Area    // what is kept; nil: nothing is
+	places *pages.Area    // the memory of index; nil: it has none
 	index  []uint16       // by unit: the place in its portion where it is kept, and 1; 0: it is not
 	lost   error          // why it cannot be read any more
 	closed bool
@@ -55,6 +58,7 @@ const (
 	portionBytes = 2 << 20 // of a portion, unless one row has more
 	unitBytes    = 64      // of a unit at least, so a portion has less than 1<<16
 	lockedBytes  = 1 << 16 // that are read while updates wait
+	largeIndex   = 2 << 20 // from which on an index is worth large pages
 )
 
 // freezeSlice returns a slice of so many rows as it is now, in memory, in portions of so many bytes, or more. byRows says that updates tell the rows that they change.
@@ -93,17 +97,24 @@ func (f *frozen) room() bool {
 	bytes, n := len(f.memory), 0
 	if f.byRows {
 		n = (len(f.memory) + f.unit - 1) / f.unit
-		bytes = (n*f.unit + 7) &^ 7 // the last unit may have fewer bytes, and any place
+		bytes = n * f.unit // the last unit may have fewer bytes, and any place
 	}
-	area, err := pages.New(bytes+2*n, f.large && !f.byRows)
+	area, err := pages.New(bytes, f.large && !f.byRows)
 	if err != nil {
 		f.lose(err)
 		return false
 	}
-	f.area = area
 	if n > 0 {
-		f.index = unsafe.Slice((*uint16)(unsafe.Pointer(&area.Bytes()[bytes])), n)
+		places, err := pages.New(2*n, 2*n >= largeIndex)
+		if err != nil {
+			area.Close()
+			f.lose(err)
+			return false
+		}
+		places.Populate() // the first update alone writes to nearly all pages of it
+		f.places, f.index = places, unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(places.Bytes()))), n)
 	}
+	f.area = area
 	return true
 }
 
@@ -131,6 +142,22 @@ func (f *frozen) keepOne() bool {
 	return true
 }
 
+// lockForUpdate locks, for an update that waits.
+func (f *frozen) lockForUpdate() {
+	f.updates.Add(1)
+	f.mu.Lock()
+	f.updates.Add(-1)
+}
+
+// unlock unlocks, and lets an update that waits go on at once. Go makes one that waits for a mutex ready to run and goes on with this goroutine, until it blocks
+// or has run for 10 ms; who writes a cut locks again before.
+func (f *frozen) unlock() {
+	f.mu.Unlock()
+	if f.updates.Load() > 0 {
+		runtime.Gosched()
+	}
+}
+
 // changes reports whether a portion is live, and if so, makes top the end of the last one. The lock is held.
 func (f *frozen) changes() bool {
 	for f.top > f.front && f.state[f.top-1] != live {
@@ -156,7 +183,7 @@ func (f *frozen) keepUnit(portion, unit int) {
 
 // keepRows keeps rows that are about to change. It reports whether all of them are rows of the slice.
 func (f *frozen) keepRows(rows []int32) bool {
-	f.mu.Lock()
+	f.lockForUpdate()
 	defer f.mu.Unlock()
 	for _, row := range rows {
 		if !f.keepRow(int(row)) {
@@ -195,7 +222,7 @@ func (f *frozen) ReadAt(p []byte, offset int64) (n int, err error) {
 // readSome reads what one portion has of to.
 func (f *frozen) readSome(to []byte, at int) (int, error) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
+	defer f.unlock()
 	portion := at / f.size
 	_, end := f.bounds(portion)
 	to = to[:min(len(to), end-at)]
@@ -276,6 +303,10 @@ func (f *frozen) close() {
 	f.done.Store(true)
 	if f.closed = true; f.area != nil {
 		f.area.Close()
-		f.area, f.index = nil, nil
+		f.area = nil
+	}
+	if f.places != nil {
+		f.places.Close()
+		f.places, f.index = nil, nil
 	}
 }
