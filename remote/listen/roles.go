@@ -162,11 +162,17 @@ func (c *jobRun) mayHaveTrained(ctx context.Context) bool {
 // drain asks a trainer to end. If it does not end within limits.Drain, the policy kills it.
 func (c *jobRun) drain(m cluster.Member) {
 	l, grace := c.running[m], c.job.limits.DrainGrace
+	if l == nil { // it has ended
+		return
+	}
 	c.group.Go(func() { l.stop(grace) })
 }
 
 func (c *jobRun) kill(m cluster.Member) {
 	l := c.running[m]
+	if l == nil { // it has ended
+		return
+	}
 	c.group.Go(func() { l.with(launch.Handle.Kill) })
 }
 

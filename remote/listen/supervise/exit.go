@@ -188,12 +188,19 @@ func (m *Machine) startOver(now time.Duration, cause error, out *Effects) {
 	m.beginAt = now + m.pause
 }
 
-// endAttempt ends all roles. The next attempt may begin when the last one has ended.
+// endAttempt ends all roles. The next attempt may begin when the last one has ended. A role that the same step was about to start does not start: what is to end is
+// carried out before what is to start.
 func endAttempt(m *Machine, now time.Duration, cause error, out *Effects) {
 	m.scaling.giveUp(fault.E(fault.LostMember, fault.Got("a job that starts over"), fault.Want("one that goes on while it is scaled"), fault.Cause(cause)), out)
 	clear(m.under)
 	m.attempt++
 	m.clearing, m.cause, m.beginAt, m.why, m.more = true, cause, now, nil, false
+	for _, start := range out.Start {
+		r := m.find(start.Member)
+		r.Starts--
+		r.enter(Down, now)
+	}
+	out.Start = nil
 	for _, other := range m.roles {
 		if other.live() {
 			other.killed = true

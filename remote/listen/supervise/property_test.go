@@ -1,6 +1,7 @@
 package supervise_test
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -18,16 +19,18 @@ import (
 func TestProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		policy := supervise.Policy{LostLease: time.Second, Release: 10 * time.Second, PServers: rapid.IntRange(1, 3).Draw(t, "pservers"), MaxRestarts: rapid.IntRange(0, 4).Draw(t, "restarts"),
-			DrainTime: 10 * time.Second, GoesBack: rapid.Bool().Draw(t, "back")}
+			DrainTime: 10 * time.Second, GoesBack: rapid.Bool().Draw(t, "back"), Standbys: rapid.Bool().Draw(t, "standbys")}
 		m := supervise.New(policy, rapid.IntRange(1, 4).Draw(t, "trainers"))
 		var now time.Duration
 		running, starts := map[cluster.Member]bool{}, map[cluster.Member]int{}
 		since, good := map[cluster.Member]time.Duration{}, map[cluster.Member]int{} // good: runs after which restarts count anew
+		free := map[cluster.Member]int{}                                            // starts that do not count: after ends in order, for another number of pservers, and as a pserver
 		var began time.Duration                                                     // of the attempt
 		attempt, goodAttempts := 0, 0
 		ended, backs, goingBack := false, 0, false
 		moves, moving := 0, false
 		suspensions, forgetting := 0, false
+		asked, was := []supervise.TakeOver{}, map[cluster.Member]supervise.Start{} // was: processes of standbys that are pservers now
 		do := func(e supervise.Event) {
 			if rapid.IntRange(0, 9).Draw(t, "saved") == 0 { // and another process goes on
 				restored, err := supervise.Restore(policy, supervise.Save(m, now))
@@ -35,7 +38,7 @@ func TestProperties(t *testing.T) {
 					t.Fatal(err)
 				}
 				for member, process := range supervise.Processes(restored) {
-					if process.Member != member || process.Before != starts[member]-1 {
+					if of, replaced := was[member]; replaced && process != of || !replaced && (process.Member != member || process.Before != starts[member]-1) {
 						t.Fatalf("%v is said to run in process %+v, after %d starts", member, process, starts[member])
 					}
 				}
@@ -70,6 +73,7 @@ func TestProperties(t *testing.T) {
 			if out.Forget && len(running) > 0 {
 				t.Fatalf("an attempt is forgotten while %v run", running)
 			}
+			asked = append(asked, out.TakeOver...)
 			for _, start := range out.Start {
 				if running[start.Member] || start.Before != starts[start.Member] {
 					t.Fatalf("start %d of %v, which runs: %v", start.Before, start.Member, running[start.Member])
@@ -77,6 +81,26 @@ func TestProperties(t *testing.T) {
 				running[start.Member] = true
 				starts[start.Member]++
 				since[start.Member] = now
+				delete(was, start.Member)
+			}
+			for _, index := range out.Replaced {
+				of, by := cluster.Member{Role: job.Role_PSERVER, Index: index}, cluster.Member{Role: job.Role_STANDBY, Index: index}
+				if running[of] || !running[by] {
+					t.Fatalf("the process of %v, which runs: %v, becomes that of %v, which runs: %v", by, running[by], of, running[of])
+				}
+				running[of], since[of], was[of] = true, now, supervise.Start{Member: by, Before: starts[by] - 1}
+				starts[of]++
+				free[by]++
+				free[of]++
+				delete(running, by)
+			}
+			for i := range 4 {
+				if out.Placed {
+					free[cluster.Member{Role: job.Role_STANDBY, Index: i}]++
+				}
+				if out.Move > 0 {
+					free[cluster.Member{Role: job.Role_PSERVER, Index: i}]++
+				}
 			}
 			if m.Attempt() > attempt {
 				if attempt = m.Attempt(); now-began >= supervise.GoodRun {
@@ -90,7 +114,7 @@ func TestProperties(t *testing.T) {
 				t.Fatalf("%+v while the attempt before is being forgotten", out)
 			}
 			forgetting = forgetting || out.Forget
-			if out.GoBack > 0 && (out.GoBack <= backs || goingBack && !out.Back || len(out.Kill) > 0) || out.Back && !goingBack {
+			if out.GoBack > 0 && (out.GoBack <= backs || goingBack && !out.Back || len(out.Kill) > 0 && !policy.Standbys) || out.Back && !goingBack {
 				t.Fatalf("%+v after %d times; going back: %v", out, backs, goingBack)
 			}
 			backs = max(backs, out.GoBack)
@@ -101,6 +125,9 @@ func TestProperties(t *testing.T) {
 			delete(running, member)
 			if now-since[member] >= supervise.GoodRun {
 				good[member]++
+			}
+			if errors.Is(err, fault.Drained) && policy.MaxRestarts > 0 {
+				free[member]++
 			}
 			do(supervise.Exited{Member: member, Err: err, Trained: trained})
 		}
@@ -124,7 +151,15 @@ func TestProperties(t *testing.T) {
 				do(supervise.Forgotten{})
 				continue
 			}
-			switch rapid.IntRange(0, 9).Draw(t, "event") {
+			switch rapid.IntRange(0, 10).Draw(t, "event") {
+			case 10:
+				if len(asked) > 0 {
+					e := supervise.TookOver{TakeOver: rapid.SampledFrom(asked).Draw(t, "takeover")}
+					if !running[cluster.Member{Role: job.Role_STANDBY, Index: e.Index}] || rapid.Bool().Draw(t, "failed") {
+						e.Err = fault.New(fault.LostMember, "no standby")
+					}
+					do(e)
+				}
 			case 8:
 				do(supervise.Suspended{})
 				if waits, _ := supervise.IsSuspended(m); waits {
@@ -184,7 +219,7 @@ func TestProperties(t *testing.T) {
 			t.Fatalf("the job does not end: %+v", m.Roles())
 		}
 		for member, n := range starts {
-			most := (policy.MaxRestarts + 1) * (policy.MaxRestarts + 1) * (suspensions + 1)
+			most := (policy.MaxRestarts + 1) * (policy.MaxRestarts + 1) * (suspensions + 1) * (free[member] + 1)
 			if policy.MaxRestarts > 0 {
 				most *= (good[member] + 1) * (goodAttempts + 1)
 			}
