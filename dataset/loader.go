@@ -121,8 +121,12 @@ func (l *Loader) replaced(damage error) error {
 	if err != nil || now.Bytes == l.file.Bytes && now.Fingerprint() == l.file.Fingerprint() {
 		return damage
 	}
+	otherSums := ""
+	if now.NumRecords() == l.file.NumRecords() && now.Bytes == l.file.Bytes {
+		otherSums = " and other checksums"
+	}
 	return fault.E(fault.InvalidArgument, fault.At(l.file.Name), fault.Gotf("another file than before, with %d records in %d bytes", now.NumRecords(), now.Bytes),
-		fault.Wantf("the file as it was, with %d records in %d bytes", l.file.NumRecords(), l.file.Bytes),
+		fault.Wantf("the file as it was, with %d records in %d bytes%s", l.file.NumRecords(), l.file.Bytes, otherSums),
 		fault.Hint("put the file back, or begin anew with the data as they are now"))
 }
 

@@ -84,7 +84,7 @@ func (c *jobRun) waits() (waits []*job.Wait) {
 		waits = append(waits, w)
 	}
 	if away, reason := c.registry.Silent(); !away.IsZero() {
-		waits = append(waits, &job.Wait{Who: supervisor, What: "an answer of etcd; training goes on meanwhile, as long as no role ends", By: []string{"etcd"},
+		waits = append(waits, &job.Wait{Who: supervisor, What: "an answer of etcd; training goes on until a role ends, or the coordinator has to write down what is done", By: []string{"etcd"},
 			Since: timestamppb.New(away), LastError: reason.Error()})
 	}
 	begin, cause := c.machine.Restarting()

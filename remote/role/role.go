@@ -213,7 +213,7 @@ func (r *runner) watchEtcd() (stop func()) {
 				r.log.Info("etcd answers again")
 			case since.IsZero():
 			case wait == nil:
-				wait = r.waits.Begin(waits.Wait{What: "an answer of etcd; training goes on meanwhile, as long as no role ends", By: []string{etcd},
+				wait = r.waits.Begin(waits.Wait{What: "an answer of etcd; training goes on until a role ends, or the coordinator has to write down what is done", By: []string{etcd},
 					Since: since, LastError: reason.Error()})
 			default:
 				wait.Update(func(w *waits.Wait) { w.LastError = reason.Error() })
