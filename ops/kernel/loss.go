@@ -85,10 +85,10 @@ func CrossEntropySoftGrad[T tensor.Float](dx, x, labels, dout []T, rows, classes
 func SoftmaxCrossEntropy[T tensor.Float](softmax, loss, logits []T, labels []int64, rows, classes int, ignored int64) {
 	for r := range rows {
 		x := logits[r*classes:][:classes]
-		logSumExp := softmaxRow(softmax[r*classes:][:classes], x)
+		logSum := logSumExp(softmaxRow(softmax[r*classes:][:classes], x))
 		loss[r] = 0
 		if l := labels[r]; l != ignored {
-			loss[r] = T(logSumExp - float64(x[l]))
+			loss[r] = T(logSum - float64(x[l]))
 		}
 	}
 }
@@ -114,11 +114,11 @@ func SoftmaxCrossEntropyGrad[T tensor.Float](dlogits, softmax []T, labels []int6
 func SoftmaxCrossEntropySoft[T tensor.Float](softmax, loss, logits, labels []T, rows, classes int) {
 	for r := range rows {
 		x, w := logits[r*classes:][:classes], labels[r*classes:][:classes]
-		logSumExp := softmaxRow(softmax[r*classes:][:classes], x)
+		logSum := logSumExp(softmaxRow(softmax[r*classes:][:classes], x))
 		total := 0.0
 		for c := range x {
 			if w[c] != 0 {
-				total += float64(w[c]) * (logSumExp - float64(x[c]))
+				total += float64(w[c]) * (logSum - float64(x[c]))
 			}
 		}
 		loss[r] = T(total)

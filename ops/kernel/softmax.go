@@ -8,21 +8,29 @@ import (
 )
 
 // Softmax turns each of rows rows of width classes of x into probabilities: exp(x - max) over its sum. out may be x.
-// A row that holds NaN or +Inf, or nothing but -Inf, becomes NaN.
+// A row that holds NaN or +Inf, or nothing but -Inf, becomes NaN. No probability is less than exp(-64) times the largest (Fluid's softmax on CPUs): were that of
+// a label rounded to 0, the gradient of its logarithm would be infinite, and that of x NaN.
 func Softmax[T tensor.Float](out, x []T, rows, classes int) {
 	for r := range rows {
-		softmaxRow(out[r*classes:][:classes], x[r*classes:][:classes])
+		softmaxOf(out[r*classes:][:classes], x[r*classes:][:classes])
 	}
 }
 
-// softmaxRow writes the softmax of one row and returns the logarithm of the sum of exp(x).
-func softmaxRow[T tensor.Float](out, x []T) (logSumExp float64) {
+func softmaxOf[T tensor.Float](out, x []T) {
+	_, total := softmaxRow(out, x)
+	maxScalar(out, out, T(leastProbability/total))
+}
+
+// leastProbability is exp(-64).
+const leastProbability = 1.603810890548638e-28
+
+// softmaxRow writes the softmax of one row and returns its largest element and the sum of exp(x - max).
+func softmaxRow[T tensor.Float](out, x []T) (top, total float64) {
 	if len(x) == 0 {
-		return math.Inf(-1)
+		return math.Inf(-1), 1
 	}
 	out = out[:len(x)]
-	top := float64(maxOf(x))
-	total := 0.0
+	top = float64(maxOf(x))
 	if v := vectorsOf[T](); v != nil {
 		v.Exp(singles(out), singles(x), float32(top))
 		total = sum(out)
@@ -34,8 +42,11 @@ func softmaxRow[T tensor.Float](out, x []T) (logSumExp float64) {
 		}
 	}
 	mulScalar(out, out, T(1/total))
-	return top + math.Log(total)
+	return top, total
 }
+
+// logSumExp returns the logarithm of the sum of exp(x), given what softmaxRow returns.
+func logSumExp(top, total float64) float64 { return top + math.Log(total) }
 
 // maxOf returns the largest of at least one number, NaN when there is one.
 func maxOf[T Number](x []T) T {
@@ -136,7 +147,7 @@ func OneHot[T Number, I Index](out []T, ids []I, classes int) (bad int) {
 func SoftmaxStrided[T tensor.Float](out, x []T, rows, classes, inner int, row []T) {
 	eachColumn(rows, classes, inner, func(at int) {
 		gatherColumn(row[:classes], x[at:], inner)
-		softmaxRow(row[:classes], row[:classes])
+		softmaxOf(row[:classes], row[:classes])
 		scatterColumn(out[at:], row[:classes], inner)
 	})
 }
@@ -155,7 +166,7 @@ func SoftmaxStridedGrad[T tensor.Float](dx, out, dout []T, rows, classes, inner 
 func LogSoftmax[T tensor.Float](out, x []T, rows, classes int) {
 	for r := range rows {
 		to, from := out[r*classes:][:classes], x[r*classes:][:classes]
-		shift := softmaxRow(to, from)
+		shift := logSumExp(softmaxRow(to, from))
 		for i, v := range from {
 			to[i] = T(float64(v) - shift)
 		}

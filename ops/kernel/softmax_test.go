@@ -129,3 +129,22 @@ func TestLabelSmooth(t *testing.T) {
 	LabelSmooth(out, x, []float64{0.25, 0.75}, 2, 0.5)
 	nearAll(t, "prior", out, []float64{0.125, 0.875, 0.625, 0.375})
 }
+
+// A label whose probability is as good as 0 has the gradient of one that is not: -1, and 1 for the class that was taken for sure. It is not NaN.
+func TestSoftmaxOfAnUnlikelyLabel(t *testing.T) {
+	for _, classes := range []int{2, 3, 16, 21} {
+		for _, low := range []float32{-63, -200, -1e30, float32(math.Inf(-1))} {
+			x, slope := make([]float32, classes), make([]float32, classes)
+			for i := range x {
+				x[i] = low
+			}
+			x[classes-1] = 0
+			Softmax(x, x, 1, classes)
+			CrossEntropyGrad(slope, x, []int64{0}, []float32{1}, 1, classes, -1)
+			SoftmaxGrad(slope, x, slope, 1, classes)
+			if math.Abs(float64(slope[0])+1) > 1e-6 || math.Abs(float64(slope[classes-1])-1) > 1e-6 {
+				t.Errorf("%d classes, %g: probabilities %v, gradient %v", classes, low, x, slope)
+			}
+		}
+	}
+}

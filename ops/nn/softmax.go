@@ -12,7 +12,7 @@ var classAxis = []ops.Attr{{Name: "axis", Doc: "the axis of classes; negative co
 func init() {
 	opkit.Register(ops.Def{
 		Type:    "softmax",
-		Doc:     "Turns an axis of X into probabilities: Out = exp(X - max(X)) / sum(exp(X - max(X))).",
+		Doc:     "Turns an axis of X into probabilities: Out = exp(X - max(X)) / sum(exp(X - max(X))). An element of X counts as at most 64 less than the largest, as on CPUs in Fluid, so no probability is 0.",
 		Inputs:  []ops.Slot{{Name: "X", Doc: "float; without dims it is one class"}},
 		Outputs: []ops.Slot{{Name: "Out", Doc: "of the shape and type of X"}},
 		Attrs:   classAxis,
