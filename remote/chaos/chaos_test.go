@@ -67,7 +67,7 @@ func TestFixedMembership(t *testing.T) {
 // A pserver that is lost loses its part of the parameters. A job without checkpoints starts over from where it began. Another one goes back to its last
 // checkpoint, and only the processes that were hit are others. In the end both have saved the same as an undisturbed job.
 func TestLostServer(t *testing.T) {
-	const more = 2 // times the records of others: the job must not end while a slow disk takes the checkpoint that is asked for
+	const more = 6 // times the records of others: the job must not end while a slow disk takes the checkpoint that is asked for
 	m := model(t, momentum())
 	data := testkit.Samples(t, t.TempDir(), more*records())
 	scope, _ := undisturbed(t, m, data, func(uint64) int { return 2 })
