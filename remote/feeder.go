@@ -173,7 +173,7 @@ func (f *feeder) openJob(ctx context.Context) error {
 	case n == 0:
 		f.session = nil
 		return err
-	case errors.Is(err, fault.NotFound): // the listener does not hold the kept state any more
+	case errors.Is(err, fault.NotFound), errors.Is(err, fault.Corrupt): // the listener does not hold the kept state any more, or it is damaged
 		f.session = nil
 		return lostSteps(err, n)
 	case ctx.Err() != nil:

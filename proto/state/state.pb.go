@@ -2292,8 +2292,9 @@ type KeptState struct {
 	Owner         string                 `protobuf:"bytes,2,opt,name=owner,proto3" json:"owner,omitempty"`
 	KeptNs        int64                  `protobuf:"varint,3,opt,name=kept_ns,json=keptNs,proto3" json:"kept_ns,omitempty"` // since 1970
 	Files         int64                  `protobuf:"varint,4,opt,name=files,proto3" json:"files,omitempty"`
-	Bytes         int64                  `protobuf:"varint,5,opt,name=bytes,proto3" json:"bytes,omitempty"` // of them
-	Sum           uint32                 `protobuf:"fixed32,6,opt,name=sum,proto3" json:"sum,omitempty"`    // of their names and sizes
+	Bytes         int64                  `protobuf:"varint,5,opt,name=bytes,proto3" json:"bytes,omitempty"`      // of them
+	Sum           uint32                 `protobuf:"fixed32,6,opt,name=sum,proto3" json:"sum,omitempty"`         // of their names and sizes
+	Content       uint32                 `protobuf:"fixed32,7,opt,name=content,proto3" json:"content,omitempty"` // CRC-32 of what they hold, one after the other, and of the Progress file; 0: a note of an earlier build, which says nothing of it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2366,6 +2367,13 @@ func (x *KeptState) GetBytes() int64 {
 func (x *KeptState) GetSum() uint32 {
 	if x != nil {
 		return x.Sum
+	}
+	return 0
+}
+
+func (x *KeptState) GetContent() uint32 {
+	if x != nil {
+		return x.Content
 	}
 	return 0
 }
@@ -3035,14 +3043,15 @@ const file_proto_state_state_proto_rawDesc = "" +
 	" \x01(\tR\bunpacked\x12\x1a\n" +
 	"\bexported\x18\v \x01(\tR\bexported\x12\x10\n" +
 	"\x03dir\x18\f \x01(\tR\x03dir\x12\x12\n" +
-	"\x04keep\x18\r \x01(\tR\x04keep\"\x88\x01\n" +
+	"\x04keep\x18\r \x01(\tR\x04keep\"\xa2\x01\n" +
 	"\tKeptState\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05owner\x18\x02 \x01(\tR\x05owner\x12\x17\n" +
 	"\akept_ns\x18\x03 \x01(\x03R\x06keptNs\x12\x14\n" +
 	"\x05files\x18\x04 \x01(\x03R\x05files\x12\x14\n" +
 	"\x05bytes\x18\x05 \x01(\x03R\x05bytes\x12\x10\n" +
-	"\x03sum\x18\x06 \x01(\aR\x03sum\"\xe0\x04\n" +
+	"\x03sum\x18\x06 \x01(\aR\x03sum\x12\x18\n" +
+	"\acontent\x18\a \x01(\aR\acontent\"\xe0\x04\n" +
 	"\vSupervision\x12\x1a\n" +
 	"\bpservers\x18\x01 \x01(\x05R\bpservers\x12\x16\n" +
 	"\x06wanted\x18\x02 \x01(\x05R\x06wanted\x12/\n" +

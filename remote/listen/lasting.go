@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"errors"
 	"hash/crc32"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -25,7 +27,8 @@ import (
 //	states/kept/DIR/...     the files of a state, or what a job writes of one
 //	states/kept/DIR.state   a frame with a state.KeptState, once the state is kept: it says whose it is, and which files it has
 //
-// A directory without a note, or with other files than its note says, is no state. The next listener removes it, unless a job that it has taken over writes there.
+// A directory without a note, or with other files than its note says, is no state. The next listener removes it, unless a job that it has taken over writes there. It compares names and sizes
+// when it starts. It compares what the files hold when a state is first used, so that large states do not keep it from starting; a state that is damaged is told then, and is no state any more.
 
 const (
 	lastingFolder = "kept"
@@ -65,13 +68,13 @@ func (s *states) remove(dir string) {
 	_ = os.RemoveAll(dir)
 }
 
-// note writes that a state is kept, where states are lasting. s.mu is held.
-func (s *states) note(id string) error {
+// note writes that a state is kept, where states are lasting. content is the sum of its directory. s.mu is held.
+func (s *states) note(id string, content uint32) error {
 	if !s.lasting {
 		return nil
 	}
 	k := s.held[id]
-	m := &state.KeptState{Id: id, Owner: k.owner, KeptNs: time.Now().UnixNano()}
+	m := &state.KeptState{Id: id, Owner: k.owner, KeptNs: time.Now().UnixNano(), Content: content}
 	if err := describe(k.dir, m); err != nil {
 		return fault.File(fault.Unavailable, k.dir, err)
 	}
@@ -91,6 +94,44 @@ func describe(dir string, m *state.KeptState) error {
 		_, err := sum.Write([]byte(name + "\x00" + strconv.FormatInt(size, 10) + "\n"))
 		m.Sum = sum.Sum32()
 		return err
+	})
+}
+
+// contentOf is the sum of what the files of a state hold, with its Progress; 0 where states are not lasting. It reads all of them: s.mu is not held.
+func (s *states) contentOf(dir string) (uint32, error) {
+	if !s.lasting {
+		return 0, nil
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return 0, fault.File(fault.Unavailable, dir, err)
+	}
+	defer root.Close()
+	sum := crc32.NewIEEE()
+	add := func(name string, _ int64) error {
+		f, err := root.Open(filepath.FromSlash(name))
+		if err == nil {
+			_, err = io.Copy(sum, f)
+			_ = f.Close() // it was read
+		}
+		return fault.File(fault.Unavailable, filepath.Join(dir, name), err)
+	}
+	if err := add(executor.ProgressFile, 0); err != nil {
+		return 0, err
+	}
+	err = eachVariable(dir, add)
+	return sum.Sum32(), err
+}
+
+// undamaged returns a function that compares what the files of a state hold with its note, once.
+func (s *states) undamaged(dir string, m *state.KeptState) func() error {
+	return sync.OnceValue(func() error {
+		content, err := s.contentOf(dir)
+		if err != nil || m.Content == 0 || m.Content == content {
+			return err
+		}
+		return fault.E(fault.Corrupt, fault.At(dir), fault.Gotf("state %s with CRC-32 %08x of its files", fault.Quote(m.Id), content), fault.Wantf("%08x, as it was kept", m.Content),
+			fault.Hint("the disk has changed it since: check the disk, and begin with a saved model or a checkpoint"))
 	})
 }
 
@@ -125,7 +166,7 @@ func (s *states) recall() error {
 			continue
 		}
 		kept[m.Id] = m.KeptNs
-		s.held[m.Id] = &keptState{dir: dir, owner: m.Owner, bytes: m.Bytes, used: used}
+		s.held[m.Id] = &keptState{dir: dir, owner: m.Owner, bytes: m.Bytes, used: used, check: s.undamaged(dir, m)}
 	}
 	return nil
 }
@@ -148,7 +189,7 @@ func readKept(dir string) (m *state.KeptState, used time.Time, err error) {
 	if _, found, err := executor.ReadProgress(dir); err != nil || !found {
 		return nil, used, cmp.Or(err, corrupt("no "+executor.ProgressFile))
 	}
-	there := &state.KeptState{Id: m.Id, Owner: m.Owner, KeptNs: m.KeptNs}
+	there := &state.KeptState{Id: m.Id, Owner: m.Owner, KeptNs: m.KeptNs, Content: m.Content}
 	if err := describe(dir, there); err != nil {
 		return nil, used, err
 	}

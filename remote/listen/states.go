@@ -71,6 +71,7 @@ type keptState struct {
 	pending  bool // a job writes it
 	released bool
 	used     time.Time
+	check    func() error // compares its files with the note of an earlier listener; nil: this one has kept it
 }
 
 func newStates(parent string, lasting bool, count int, bytes int64, log *slog.Logger) *states {
@@ -177,18 +178,40 @@ func (s *states) mayUse(by caller, id string) error {
 	return nil
 }
 
-// use returns the directory of a state, which stays until done is called.
+// use returns the directory of a state, which stays until done is called. The first use of a state of an earlier listener reads all its files.
 func (s *states) use(id string) (dir string, done func(), err error) {
+	k, done, err := s.hold(id)
+	if err != nil {
+		return "", nil, err
+	}
+	if k.check != nil {
+		err = k.check()
+	}
+	if err == nil {
+		return k.dir, done, nil
+	}
+	s.mu.Lock()
+	if !k.released && errors.Is(err, fault.Corrupt) {
+		k.released = true
+		s.log.Error("a state that an earlier listener has kept is damaged, and is removed", "state", id, "error", err)
+	}
+	s.mu.Unlock()
+	done()
+	return "", nil, err
+}
+
+// hold is use without a look at the files.
+func (s *states) hold(id string) (k *keptState, done func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	k := s.held[id]
+	k = s.held[id]
 	if k == nil || k.pending || k.released {
-		return "", nil, fault.E(fault.NotFound, fault.Got("state "+fault.Quote(id)), fault.Want("a state that the listener holds"),
+		return nil, nil, fault.E(fault.NotFound, fault.Got("state "+fault.Quote(id)), fault.Want("a state that the listener holds"),
 			fault.Hint("a listener that was started again, or has needed the room, does not hold it any more"))
 	}
 	k.users++
 	s.touch(k)
-	return k.dir, sync.OnceFunc(func() {
+	return k, sync.OnceFunc(func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		k.users--
@@ -277,6 +300,10 @@ func (e *expected) keep() (p executor.Progress, err error) {
 	if err == nil {
 		bytes, err = sizeOf(e.dir)
 	}
+	var content uint32
+	if err == nil {
+		content, err = e.states.contentOf(e.dir)
+	}
 	if err != nil {
 		return p, err
 	}
@@ -286,7 +313,7 @@ func (e *expected) keep() (p executor.Progress, err error) {
 	_ = e.states.admit(0, bytes) // releases stale ones; a job that has trained does not fail because others are large
 	before := e.states.held[e.id]
 	e.states.held[e.id] = &keptState{dir: e.dir, owner: e.owner, bytes: bytes, used: time.Now()}
-	if err := e.states.note(e.id); err != nil {
+	if err := e.states.note(e.id, content); err != nil {
 		e.states.log.Warn("the state that a job has left would end with this listener: it cannot be noted now", "job", e.id, "error", err)
 	}
 	if before != nil && before.users == 0 && before.dir != e.dir {
@@ -374,6 +401,10 @@ func (s *states) write(ctx context.Context, m *rpc.StateValues) (id string, err 
 		return "", err
 	}
 	err = writeValues(ctx, dir, m.Values, progress)
+	var content uint32
+	if err == nil {
+		content, err = s.contentOf(dir)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := s.held[id]
@@ -385,7 +416,7 @@ func (s *states) write(ctx context.Context, m *rpc.StateValues) (id string, err 
 	}
 	k.pending = false
 	if err == nil {
-		if err = s.note(id); err != nil {
+		if err = s.note(id, content); err != nil {
 			k.released = true
 		}
 	}
