@@ -75,7 +75,7 @@ chaos: ## Break running jobs at random for long: CHAOS='-chaos.runs 10 -chaos.fa
 
 handover: ## Strike listeners and nodes of HANDOVERS (100) jobs, from seed SEED (1) on; HANDOVERS=1 SEED=7 repeats one
 	go build -buildvcs=false -o bin/edl-next ./cmd/edl
-	go test ./edlcmd -run 'TestListenerIsKilled|TestHandover' -count 1 -timeout 2h -v -handovers $(HANDOVERS) -handovers.seed $(SEED) -handovers.pause 8s -handovers.next $(CURDIR)/bin/edl-next
+	go test ./edlcmd -run 'TestListenerIsKilled|TestHandover|TestSessionOutlivesListeners' -count 1 -timeout 2h -v -handovers $(HANDOVERS) -handovers.seed $(SEED) -handovers.pause 8s -handovers.next $(CURDIR)/bin/edl-next
 
 recovery: ## Measure how soon jobs go on after KILLS (100) kills of each kind
 	go test ./remote/chaos -run '^$$' -bench . -benchtime 1x -timeout 2h -chaos.kills $(KILLS)

@@ -2,12 +2,15 @@ package edlcmd
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/edl-go/edl/executor/reference"
+	"github.com/edl-go/edl/internal/etcdtest"
 	"github.com/edl-go/edl/internal/testkit"
 	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/remote"
@@ -18,12 +21,34 @@ import (
 // A Go program that feeds steps to a cluster loses its listener again and again: while the state is kept, while a fed job has it, and once with all roles. Each next listener goes on with what the
 // data folder has, no step is lost or trained twice, and all has the bits of an undisturbed session.
 func TestSessionOutlivesListeners(t *testing.T) {
+	for _, spread := range []bool{false, true} {
+		t.Run(fmt.Sprintf("spread=%t", spread), func(t *testing.T) {
+			if spread && *handovers == 0 {
+				t.Skip("takes 10 s: make handover does it")
+			}
+			sessionOutlivesListeners(t, spread)
+		})
+	}
+}
+
+func sessionOutlivesListeners(t *testing.T, spread bool) {
 	c := &struckCluster{t: t, edl: edlFile(t), dir: t.TempDir(), client: &bytes.Buffer{}}
 	authority := filepath.Join(t.TempDir(), "authority.pem")
 	c.env = append(os.Environ(), "EDL_AUTHORITY="+authority, "XDG_RUNTIME_DIR="+t.TempDir(), "TMPDIR="+t.TempDir())
-	c.add("taker")
+	if spread { // the roles are on two nodes, and those of the left one are lost
+		c.etcd = etcdtest.Start(t, 1, etcdtest.Options{})
+		at := "--etcd=" + strings.Join(c.etcd.Endpoints(), ",")
+		c.add("taker", "--spread", at)
+		c.add("left", "--node", "left", at)
+		c.add("right", "--node", "right", at)
+	} else {
+		c.add("taker")
+	}
+	for i := range c.parts { // nodes first, so that roles have somewhere to start
+		c.start(c.parts[len(c.parts)-1-i])()
+	}
 	p := c.parts[0]
-	c.start(p)()
+	loser := c.parts[len(c.parts)/2]
 	own, err := credential.Open(authority)
 	if err != nil {
 		t.Fatal(err)
@@ -69,27 +94,29 @@ func TestSessionOutlivesListeners(t *testing.T) {
 			t.Errorf("after %d steps: %v", steps, err)
 		}
 	}
-	strike := func(signal syscall.Signal, pid func() int) { // the calls after it wait for the next listener
+	strike := func(signal syscall.Signal) { // the calls after it wait for the next listener
 		t.Helper()
-		c.signal(signal, pid())
+		c.signal(signal, p.cmd.Process.Pid)
 		_ = p.cmd.Wait()
 		ready := c.start(p)
 		t.Cleanup(ready)
 	}
-	listener, keeper := func() int { return p.cmd.Process.Pid }, func() int { return c.keeperOf(p) }
 	step()
-	strike(syscall.SIGKILL, listener)
+	strike(syscall.SIGKILL)
 	step()
 	save()
-	strike(syscall.SIGKILL, listener)
+	strike(syscall.SIGKILL)
 	step()
-	strike(syscall.SIGTERM, listener)
+	strike(syscall.SIGTERM)
 	step()
-	strike(syscall.SIGKILL, keeper)
+	c.signal(syscall.SIGKILL, c.keeperOf(loser)) // with which its listener ends
+	_ = loser.cmd.Wait()
+	ready := c.start(loser)
+	t.Cleanup(ready)
 	rolesLost = true
 	step()
 	save()
-	strike(syscall.SIGTERM, listener)
+	strike(syscall.SIGTERM)
 	save()
 	step()
 	if err := got.Close(); err != nil {
@@ -98,10 +125,12 @@ func TestSessionOutlivesListeners(t *testing.T) {
 	if left, err := os.ReadDir(filepath.Join(p.folder, "states", "kept")); err != nil || len(left) > 0 {
 		t.Errorf("states are left: %v, %v", left, err)
 	}
-	if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
-	if code := exitCode(t, p.cmd); code != 130 {
-		t.Errorf("the listener has ended with %d: %s", code, p.said)
+	for _, p := range c.parts {
+		if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
+			t.Fatal(err)
+		}
+		if code := exitCode(t, p.cmd); code != 130 {
+			t.Errorf("the listener at %s has ended with %d: %s", p.address, code, p.said)
+		}
 	}
 }
