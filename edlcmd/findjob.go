@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -177,7 +178,22 @@ func announce(address string) (withdraw func()) {
 	return func() { _ = os.Remove(path) }
 }
 
-// listed returns the listeners that answer. Files of those that refuse are removed, when the process that wrote them is gone.
+// silentListener is the error of one that is listed, takes connections, and does not answer.
+func silentListener(l listedListener) error {
+	return fault.E(fault.Unavailable, fault.At("listener "+l.Address), fault.Gotf("no answer of process %d, which is there", l.PID), fault.Want("one that answers"),
+		fault.Hint("it is paused, hangs, or has too much to do: look at its log"))
+}
+
+// takesConnections reports whether something listens at an address, also if it is paused.
+func takesConnections(address string) bool {
+	conn, err := net.DialTimeout("tcp", address, time.Second)
+	if err == nil {
+		_ = conn.Close() // nothing was said
+	}
+	return !errors.Is(err, syscall.ECONNREFUSED)
+}
+
+// listed returns the listeners that answer. Files of those that refuse are removed, when the process that wrote them is gone. Without one that answers, the error is that of one that is there.
 func listed(ctx context.Context) (clients []*remote.Client, err error) {
 	dir, err := listenersDir()
 	if err != nil {
@@ -190,7 +206,7 @@ func listed(ctx context.Context) (clients []*remote.Client, err error) {
 	ctx, cancel := context.WithTimeout(ctx, findTime)
 	defer cancel()
 	var mu sync.Mutex
-	var refused error
+	var refused, silent error
 	var group sync.WaitGroup
 	for _, file := range files[:min(len(files), maxListed)] {
 		path := filepath.Join(dir, file.Name())
@@ -201,13 +217,19 @@ func listed(ctx context.Context) (clients []*remote.Client, err error) {
 		group.Go(func() {
 			client, err := remote.Attach(ctx, entry.Address)
 			if err != nil {
-				if errors.Is(err, fault.Unavailable) && processGone(entry.PID) {
+				away := errors.Is(err, fault.Unavailable) || errors.Is(err, fault.DeadlineExceeded) || errors.Is(err, fault.Canceled)
+				gone := processGone(entry.PID)
+				if errors.Is(err, fault.Unavailable) && gone {
 					_ = os.Remove(path)
 				}
-				if !errors.Is(err, fault.Unavailable) && !errors.Is(err, fault.DeadlineExceeded) && !errors.Is(err, fault.Canceled) {
-					mu.Lock()
-					defer mu.Unlock()
+				there := away && !gone && takesConnections(entry.Address)
+				mu.Lock()
+				defer mu.Unlock()
+				switch {
+				case !away:
 					refused = err
+				case there:
+					silent = silentListener(entry)
 				}
 				return
 			}
@@ -219,6 +241,9 @@ func listed(ctx context.Context) (clients []*remote.Client, err error) {
 	group.Wait()
 	if len(clients) == 0 && refused != nil { // this user's credentials are wrong, or those of a listener
 		return nil, refused
+	}
+	if len(clients) == 0 && silent != nil {
+		return nil, silent
 	}
 	slices.SortFunc(clients, func(a, b *remote.Client) int { return strings.Compare(a.Address(), b.Address()) })
 	return clients, nil
