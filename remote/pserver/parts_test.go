@@ -35,7 +35,10 @@ func TestDeadlineThatWasReplacedWhileItFired(t *testing.T) {
 			t.Fatal(err)
 		}
 		waitsFor(map[int]int{1: 1})
-		time.Sleep(time.Minute) // the timer has fired and asks for the lock
+		c.Unlock()
+		time.Sleep(time.Minute - time.Nanosecond)
+		c.Lock()
+		time.Sleep(time.Nanosecond) // the timer has fired and asks for the lock
 		waitsFor(nil)
 		waitsFor(map[int]int{1: 1})
 		c.Unlock()

@@ -80,7 +80,8 @@ func (c *core) waiting() []*job.Wait {
 // A deadline ends the server when what the server itself waits for does not come, whether or not a call is blocked in it.
 type deadline struct {
 	reason reason
-	since  time.Time
+	since  time.Time // without the time in which this process was stopped
+	left   waits.Countdown
 	timer  *time.Timer // nil when the server waits for nothing
 }
 
@@ -166,16 +167,25 @@ func (c *core) watch() {
 	if c.deadline.timer != nil {
 		c.deadline.timer.Stop()
 	}
-	c.deadline = deadline{reason: r, since: time.Now()}
+	now := time.Now()
+	c.deadline = deadline{reason: r, since: now}
 	if r.kind == forNothing {
 		return
 	}
+	var next time.Duration
+	c.deadline.left, next = waits.NewCountdown(c.limit(), now)
 	var timer *time.Timer // is written before the lock is free
-	timer = time.AfterFunc(c.limit(), func() {
+	timer = time.AfterFunc(next, func() {
 		c.Lock()
 		defer c.Unlock()
+		if c.deadline.timer != timer { // it was replaced while it fired, perhaps for the same reason
+			return
+		}
+		next, stopped := c.deadline.left.Look(time.Now())
+		c.deadline.since = c.deadline.since.Add(stopped)
 		switch {
-		case c.deadline.timer != timer: // it was replaced while it fired, perhaps for the same reason
+		case next > 0:
+			timer.Reset(next)
 		case r.kind == forRelease:
 			c.release()
 		default:
