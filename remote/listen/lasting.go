@@ -98,7 +98,7 @@ func describe(dir string, m *state.KeptState) error {
 }
 
 // contentOf is the sum of what the files of a state hold, with its Progress; 0 where states are not lasting. It reads all of them: s.mu is not held.
-func (s *states) contentOf(dir string) (uint32, error) {
+func contentOf(s *states, dir string) (uint32, error) {
 	if !s.lasting {
 		return 0, nil
 	}
@@ -124,9 +124,9 @@ func (s *states) contentOf(dir string) (uint32, error) {
 }
 
 // undamaged returns a function that compares what the files of a state hold with its note, once.
-func (s *states) undamaged(dir string, m *state.KeptState) func() error {
+func undamaged(s *states, dir string, m *state.KeptState) func() error {
 	return sync.OnceValue(func() error {
-		content, err := s.contentOf(dir)
+		content, err := contentOf(s, dir)
 		if err != nil || m.Content == 0 || m.Content == content {
 			return err
 		}
@@ -166,7 +166,7 @@ func (s *states) recall() error {
 			continue
 		}
 		kept[m.Id] = m.KeptNs
-		s.held[m.Id] = &keptState{dir: dir, owner: m.Owner, bytes: m.Bytes, used: used, check: s.undamaged(dir, m)}
+		s.held[m.Id] = &keptState{dir: dir, owner: m.Owner, bytes: m.Bytes, used: used, check: undamaged(s, dir, m)}
 	}
 	return nil
 }

@@ -180,7 +180,7 @@ func (s *states) mayUse(by caller, id string) error {
 
 // use returns the directory of a state, which stays until done is called. The first use of a state of an earlier listener reads all its files.
 func (s *states) use(id string) (dir string, done func(), err error) {
-	k, done, err := s.hold(id)
+	k, done, err := hold(s, id)
 	if err != nil {
 		return "", nil, err
 	}
@@ -201,7 +201,7 @@ func (s *states) use(id string) (dir string, done func(), err error) {
 }
 
 // hold is use without a look at the files.
-func (s *states) hold(id string) (k *keptState, done func(), err error) {
+func hold(s *states, id string) (k *keptState, done func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k = s.held[id]
@@ -302,7 +302,7 @@ func (e *expected) keep() (p executor.Progress, err error) {
 	}
 	var content uint32
 	if err == nil {
-		content, err = e.states.contentOf(e.dir)
+		content, err = contentOf(e.states, e.dir)
 	}
 	if err != nil {
 		return p, err
@@ -403,7 +403,7 @@ func (s *states) write(ctx context.Context, m *rpc.StateValues) (id string, err 
 	err = writeValues(ctx, dir, m.Values, progress)
 	var content uint32
 	if err == nil {
-		content, err = s.contentOf(dir)
+		content, err = contentOf(s, dir)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
