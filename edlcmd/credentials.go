@@ -34,7 +34,7 @@ const maxDays = 400
 
 func newCredentials(c *console) *cobra.Command {
 	var file string
-	var access *choice
+	var roles []string
 	var days int
 	cmd := &cobra.Command{
 		Use:   "credentials NAME",
@@ -49,7 +49,7 @@ where "edl listen --allow-data" and "--allow-save" let them. An admin may do wit
 	}
 	cmd.Flags().StringVarP(&file, "out", "o", "", "write `FILE`, which must not be there yet; - prints the credentials and nothing else")
 	cmd.Flags().IntVar(&days, "days", 90, "how many days the credentials are valid, at most 400")
-	access = choiceFlag(cmd, "role", "what the user may do at your listeners", accessNames()...)
+	cmd.Flags().StringSliceVar(&roles, "role", []string{string(credential.Submitter)}, "what the user may do at your listeners: viewer, submitter or admin (`ROLE`), or ROLE@NAMESPACE; may be repeated")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		switch {
 		case file == "":
@@ -60,6 +60,10 @@ where "edl listen --allow-data" and "--allow-save" let them. An admin may do wit
 		if err := credential.CheckUser(args[0]); err != nil {
 			return err
 		}
+		access, within, err := credential.ParseGrants(roles...)
+		if err != nil {
+			return err
+		}
 		where, err := credential.File()
 		if err != nil {
 			return err
@@ -68,7 +72,8 @@ where "edl listen --allow-data" and "--allow-save" let them. An admin may do wit
 		if err != nil {
 			return err
 		}
-		own, err := a.Issue(credential.Name{Kind: credential.User, User: args[0], Access: credential.Access(access.value)}, time.Duration(days)*24*time.Hour)
+		name := credential.Name{Kind: credential.User, User: args[0], Access: access, Within: within}
+		own, err := a.Issue(name, time.Duration(days)*24*time.Hour)
 		if err != nil {
 			return err
 		}
@@ -90,13 +95,8 @@ where "edl listen --allow-data" and "--allow-save" let them. An admin may do wit
 			_ = os.Remove(file)
 			return fileFault(file, err)
 		}
-		_, err = fmt.Fprintf(c.out, "%s: credentials of the %s %s for %d days\n", file, access.value, fault.Quote(args[0]), days)
+		_, err = fmt.Fprintf(c.out, "%s: credentials of the %s %s for %d days\n", file, name.Roles(), fault.Quote(args[0]), days)
 		return err
 	}
 	return cmd
-}
-
-// accessNames are the words of --role, the default first.
-func accessNames() []string {
-	return []string{string(credential.Submitter), string(credential.Viewer), string(credential.Admin)}
 }

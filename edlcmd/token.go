@@ -63,21 +63,22 @@ func newTokenCreate(c *console) *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 	}
 	f.add(cmd)
-	names := make([]string, 0, 3)
-	for _, a := range credential.Accesses() {
-		names = append(names, string(a))
-	}
-	access := choiceFlag(cmd, "role", "what the token allows: the pages change nothing, but profiles are for admins", names...)
+	var roles []string
+	cmd.Flags().StringSliceVar(&roles, "role", []string{string(credential.Viewer)}, "what the token allows: viewer, submitter or admin (`ROLE`), or ROLE@NAMESPACE; may be repeated")
 	cmd.Flags().IntVar(&days, "days", 90, "how many days the token is valid, at most 400")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		if days < 1 || days > maxDays {
 			return fault.E(fault.InvalidArgument, fault.At("--days"), fault.Gotf("%d", days), fault.Wantf("1 to %d", maxDays))
 		}
+		access, within, err := credential.ParseGrants(roles...)
+		if err != nil {
+			return err
+		}
 		tokens, err := f.open()
 		if err != nil {
 			return err
 		}
-		secret, err := tokens.Create(args[0], credential.Access(access.value), time.Duration(days)*24*time.Hour)
+		secret, err := tokens.Create(credential.Name{User: args[0], Access: access, Within: within}, time.Duration(days)*24*time.Hour)
 		if err != nil {
 			return err
 		}
@@ -113,7 +114,7 @@ func newTokenList(c *console) *cobra.Command {
 		t := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(t, "NAME\tROLE\tCREATED\tEXPIRES")
 		for _, o := range all {
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", o.Name, o.Access, o.Created.Format(time.RFC3339), o.Expires.Format(time.RFC3339))
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", o.Name, credential.Name{Access: o.Access, Within: o.Within}.Roles(), o.Created.Format(time.RFC3339), o.Expires.Format(time.RFC3339))
 		}
 		return t.Flush()
 	}

@@ -945,6 +945,7 @@ type ListRequest struct {
 	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`                                                                               // a name, or a pattern with * for any letters
 	Labels        map[string]string      `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // with all of them
 	Owner         string                 `protobuf:"bytes,4,opt,name=owner,proto3" json:"owner,omitempty"`
+	Namespace     string                 `protobuf:"bytes,6,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	Limit         int32                  `protobuf:"varint,5,opt,name=limit,proto3" json:"limit,omitempty"` // at most so many, those that were submitted last; 0: all
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1004,6 +1005,13 @@ func (x *ListRequest) GetLabels() map[string]string {
 func (x *ListRequest) GetOwner() string {
 	if x != nil {
 		return x.Owner
+	}
+	return ""
+}
+
+func (x *ListRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
 	}
 	return ""
 }
@@ -1845,6 +1853,7 @@ func (*AcknowledgeResponse) Descriptor() ([]byte, []int) {
 // StateValues are variables of a state. All of them together are a whole state where the message comes from WriteState.
 type StateValues struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	Namespace     string                 `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"` // of WriteState: that of the jobs which may use the state; empty: default
 	Progress      *job.Progress          `protobuf:"bytes,1,opt,name=progress,proto3" json:"progress,omitempty"`
 	Values        []*job.Value           `protobuf:"bytes,2,rep,name=values,proto3" json:"values,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1879,6 +1888,13 @@ func (x *StateValues) ProtoReflect() protoreflect.Message {
 // Deprecated: Use StateValues.ProtoReflect.Descriptor instead.
 func (*StateValues) Descriptor() ([]byte, []int) {
 	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *StateValues) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
 }
 
 func (x *StateValues) GetProgress() *job.Progress {
@@ -9245,12 +9261,13 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x03has\x18\x02 \x01(\v2\x0e.edl.job.NeedsR\x03has\x12*\n" +
 	"\bpromised\x18\x03 \x01(\v2\x0e.edl.job.NeedsR\bpromised\x12\x12\n" +
 	"\x04jobs\x18\x04 \x01(\x05R\x04jobs\x12\x1a\n" +
-	"\bcordoned\x18\x05 \x01(\bR\bcordoned\"\xea\x01\n" +
+	"\bcordoned\x18\x05 \x01(\bR\bcordoned\"\x88\x02\n" +
 	"\vListRequest\x12&\n" +
 	"\x06states\x18\x01 \x03(\x0e2\x0e.edl.job.StateR\x06states\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x128\n" +
 	"\x06labels\x18\x03 \x03(\v2 .edl.rpc.ListRequest.LabelsEntryR\x06labels\x12\x14\n" +
-	"\x05owner\x18\x04 \x01(\tR\x05owner\x12\x14\n" +
+	"\x05owner\x18\x04 \x01(\tR\x05owner\x12\x1c\n" +
+	"\tnamespace\x18\x06 \x01(\tR\tnamespace\x12\x14\n" +
 	"\x05limit\x18\x05 \x01(\x05R\x05limit\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
@@ -9322,8 +9339,9 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\ahistory\x18\x05 \x01(\x04H\x00R\ahistory\x88\x01\x01B\n" +
 	"\n" +
 	"\b_history\"\x15\n" +
-	"\x13AcknowledgeResponse\"d\n" +
-	"\vStateValues\x12-\n" +
+	"\x13AcknowledgeResponse\"\x82\x01\n" +
+	"\vStateValues\x12\x1c\n" +
+	"\tnamespace\x18\x03 \x01(\tR\tnamespace\x12-\n" +
 	"\bprogress\x18\x01 \x01(\v2\x11.edl.job.ProgressR\bprogress\x12&\n" +
 	"\x06values\x18\x02 \x03(\v2\x0e.edl.job.ValueR\x06values\">\n" +
 	"\x10ReadStateRequest\x12\x14\n" +

@@ -1,6 +1,6 @@
 // Package credential says who is who: each listener, user and role of a job has a certificate, and shows it to whoever it speaks to.
 //
-// Files in reading order: credential.go has names and how certificates are written; held.go has certificates that others take the place of, and what the two ends
+// Files in reading order: credential.go has names and how certificates are written; grants.go has what users may do in single namespaces; held.go has certificates that others take the place of, and what the two ends
 // of a connection check; authority.go issues certificates; file.go keeps the authority of a user in a file; token.go has bearer tokens, for who cannot show a
 // certificate.
 //
@@ -8,7 +8,7 @@
 //
 //	Authority (a file of the user, mode 0600)
 //	├── listener             speaks to roles and to other listeners of the authority
-//	├── user/NAME/ACCESS     speaks to listeners, and may there what its Access says
+//	├── user/NAME/ROLES      speaks to listeners, and may there what its Access and its Grants say
 //	└── job/JOB/ROLE/INDEX   speaks to the roles of its job
 //
 // A connection is TLS 1.3, and both ends show certificates. So whoever has none from the same authority can neither call nor be called, and the bytes of a
@@ -43,7 +43,8 @@ const (
 type Name struct {
 	Kind   Kind
 	User   string // of a user, and what follows
-	Access Access
+	Access Access // in all namespaces, and at the listener itself; empty: nothing
+	Within Grants // in single namespaces beside that
 	Token  string // the Sum of the token for which the certificate was issued: it counts as long as that does; empty: for none. String does not show it
 	Job    string // of a role, and what follows
 	Role   string
@@ -55,9 +56,9 @@ type Access string
 
 // The accesses of users, each with what those before it may.
 const (
-	Viewer    Access = "viewer"    // reads what the listener knows of all jobs
+	Viewer    Access = "viewer"    // reads what the listener knows of jobs
 	Submitter Access = "submitter" // submits jobs, and acts on its own ones
-	Admin     Access = "admin"     // acts on all jobs, as the user who runs the listener
+	Admin     Access = "admin"     // acts on all jobs. In all namespaces: also on the listener itself, as the user who runs it
 )
 
 // Accesses lists them, the least first.
@@ -75,7 +76,7 @@ const scheme = "edl"
 func (n Name) String() string {
 	switch n.Kind {
 	case User:
-		return fmt.Sprintf("%s/%s/%s", User, url.PathEscape(n.User), n.Access)
+		return fmt.Sprintf("%s/%s/%s", User, url.PathEscape(n.User), n.Roles())
 	case Role:
 		return fmt.Sprintf("%s/%s/%s/%d", Role, url.PathEscape(n.Job), url.PathEscape(n.Role), n.Index)
 	}
@@ -114,8 +115,11 @@ func parseName(text string) (Name, error) {
 	switch kind := Kind(parts[0]); {
 	case kind == Listener && len(parts) == 1:
 		return Name{Kind: Listener}, nil
-	case kind == User && len(parts) == 3 && slices.Contains(Accesses(), Access(parts[2])):
-		return Name{Kind: User, User: parts[1], Access: Access(parts[2])}, nil
+	case kind == User && len(parts) == 3:
+		access, within, err := ParseGrants(strings.Split(parts[2], ",")...)
+		if err == nil {
+			return Name{Kind: User, User: parts[1], Access: access, Within: within}, nil
+		}
 	case kind == Role && len(parts) == 4:
 		index, err := strconv.Atoi(parts[3])
 		if err == nil && index >= 0 {

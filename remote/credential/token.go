@@ -26,7 +26,8 @@ import (
 // a certificate.
 type Token struct {
 	Name    string    `json:"name"`
-	Access  Access    `json:"role"`
+	Access  Access    `json:"role"` // in all namespaces; empty: none
+	Within  Grants    `json:"namespaces,omitempty"`
 	Sum     string    `json:"sha256"` // of the token, as hexadecimal digits
 	Created time.Time `json:"created"`
 	Expires time.Time `json:"expires"` // zero: never
@@ -61,7 +62,7 @@ func OpenTokens(path string) *Tokens { return &Tokens{path: path} }
 
 // Lend makes a token that lives as long as this process. It is in no file.
 func (t *Tokens) Lend(name string, access Access) string {
-	secret, token := newToken(name, access, 0)
+	secret, token := newToken(Name{User: name, Access: access}, 0)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.lent = append(t.lent, token)
@@ -69,7 +70,9 @@ func (t *Tokens) Lend(name string, access Access) string {
 }
 
 // Create makes a token, enters it into the file, and returns it. Nobody can read it again. Two tokens have different names. A life of 0 is for ever.
-func (t *Tokens) Create(name string, access Access, life time.Duration) (secret string, err error) {
+// What counts of the user is its name, and what it may do.
+func (t *Tokens) Create(user Name, life time.Duration) (secret string, err error) {
+	name := user.User
 	if name == "" || len(name) > 100 || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		return "", fault.E(fault.InvalidArgument, fault.At("token"), fault.Got("name "+fault.Quote(name)), fault.Want("1 to 100 bytes without control characters"))
 	}
@@ -83,7 +86,7 @@ func (t *Tokens) Create(name string, access Access, life time.Duration) (secret 
 			return nil, fault.E(fault.TooLarge, fault.At(t.path), fault.Gotf("%d tokens", len(all)), fault.Wantf("at most %d", maxTokens))
 		}
 		var token Token
-		secret, token = newToken(name, access, life)
+		secret, token = newToken(user, life)
 		return append(all, token), nil
 	})
 	return secret, err
@@ -135,7 +138,7 @@ func (t *Tokens) Check(secret string) (Name, error) {
 		}
 		return Name{}, denied
 	}
-	return Name{Kind: User, User: all[found].Name, Access: all[found].Access, Token: sum}, nil
+	return Name{Kind: User, User: all[found].Name, Access: all[found].Access, Within: all[found].Within, Token: sum}, nil
 }
 
 // Counts refuses who has a certificate for a token that does not count any more, or is none of these. A nil Tokens knows no token.
@@ -161,14 +164,21 @@ func (t *Tokens) Counts(n Name) error {
 	return gone
 }
 
+// known reports whether the roles of a token are some that Create enters. An unknown one may have meant less.
+func (o Token) known() bool {
+	roles := Name{Access: o.Access, Within: o.Within}.Roles()
+	access, within, err := ParseGrants(strings.Split(roles, ",")...)
+	return err == nil && access == o.Access && within == o.Within
+}
+
 // over reports whether a token has expired.
 func (o Token) over(now time.Time) bool { return !o.Expires.IsZero() && now.After(o.Expires) }
 
-func newToken(name string, access Access, life time.Duration) (secret string, _ Token) {
+func newToken(user Name, life time.Duration) (secret string, _ Token) {
 	var b [32]byte
 	_, _ = rand.Read(b[:]) // never fails
 	secret = tokenPrefix + base64.RawURLEncoding.EncodeToString(b[:])
-	token := Token{Name: name, Access: access, Sum: sumOf(secret), Created: time.Now().UTC().Truncate(time.Second)}
+	token := Token{Name: user.User, Access: user.Access, Within: user.Within, Sum: sumOf(secret), Created: time.Now().UTC().Truncate(time.Second)}
 	if life > 0 {
 		token.Expires = token.Created.Add(life)
 	}
@@ -214,7 +224,7 @@ func (t *Tokens) refresh() error {
 	if err == nil {
 		err = json.Unmarshal(b, &content)
 	}
-	if err == nil && slices.ContainsFunc(content.Tokens, func(o Token) bool { return !slices.Contains(Accesses(), o.Access) }) {
+	if err == nil && slices.ContainsFunc(content.Tokens, func(o Token) bool { return !o.known() }) {
 		err = errors.New("a token of an unknown role")
 	}
 	if err != nil {

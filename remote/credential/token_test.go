@@ -23,14 +23,14 @@ func TestTokens(t *testing.T) {
 		}
 	}
 	refused("", "no token")
-	secret, err := command.Create("grafana", Viewer, time.Hour)
+	secret, err := command.Create(Name{User: "grafana", Access: Viewer}, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if name, err := listener.Check(secret); err != nil || name != (Name{Kind: User, User: "grafana", Access: Viewer, Token: sumOf(secret)}) {
 		t.Errorf("a token: %v, %v", name, err)
 	}
-	if _, err := command.Create("grafana", Admin, 0); !errors.Is(err, fault.InvalidArgument) {
+	if _, err := command.Create(Name{User: "grafana", Access: Admin}, 0); !errors.Is(err, fault.InvalidArgument) {
 		t.Errorf("a second token of the same name: %v", err)
 	}
 	refused(secret[:len(secret)-1], "a part of a token")
@@ -51,7 +51,7 @@ func TestTokens(t *testing.T) {
 	if err := command.Revoke("grafana"); !errors.Is(err, fault.NotFound) {
 		t.Errorf("revoked twice: %v", err)
 	}
-	short, err := command.Create("short", Admin, time.Nanosecond)
+	short, err := command.Create(Name{User: "short", Access: Admin}, time.Nanosecond)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func TestTokens(t *testing.T) {
 func TestTokensOfABadFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), TokenFile)
 	tokens := OpenTokens(path)
-	secret, err := tokens.Create("a", Admin, 0)
+	secret, err := tokens.Create(Name{User: "a", Access: Admin}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestTokensOfABadFile(t *testing.T) {
 		if _, err := tokens.Check(secret); err == nil {
 			t.Errorf("%s: a token counts", name)
 		}
-		if _, err := tokens.Create("b", Admin, 0); !errors.Is(err, fault.Corrupt) {
+		if _, err := tokens.Create(Name{User: "b", Access: Admin}, 0); !errors.Is(err, fault.Corrupt) {
 			t.Errorf("%s: a token was added: %v", name, err)
 		}
 	}

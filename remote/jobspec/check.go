@@ -13,6 +13,7 @@ import (
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/compress"
 	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/remote/credential"
 	"github.com/edl-go/edl/remote/timing"
 )
 
@@ -71,6 +72,9 @@ func (c *checker) within(field string, n, least, most int64) {
 func (c *checker) names(s *job.JobSpec) {
 	if s.Name != "" && !IsName(s.Name) {
 		c.wrong("name", fault.Quote(s.Name), "up to 63 lower-case letters, digits and '-', other than "+reservedName)
+	}
+	if s.Namespace != "" && !credential.IsNamespace(s.Namespace) {
+		c.wrong("namespace", fault.Quote(s.Namespace), "up to 32 lower-case letters, digits and '-', other than "+reservedName)
 	}
 	if err := wrongLabels(s.Labels); err != nil {
 		c.faults.Add(err)

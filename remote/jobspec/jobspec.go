@@ -17,6 +17,7 @@ import (
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/compress"
 	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/remote/credential"
 )
 
 // reservedName is the key in etcd that holds the nodes of a cluster, next to the keys of jobs.
@@ -27,8 +28,37 @@ var jobName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 // IsName reports whether a job may have a name.
 func IsName(name string) bool { return name != reservedName && jobName.MatchString(name) }
 
+// separator stands in the id of a job between namespace and name, which neither has.
+const separator = "."
+
+// ID is how a listener and its users call a job: NAME in the namespace default, and NAMESPACE.NAME in another one.
+func ID(namespace, name string) string {
+	if namespace == "" || namespace == credential.DefaultNamespace {
+		return name
+	}
+	return namespace + separator + name
+}
+
+// NamespaceOf is the namespace of the job with an id.
+func NamespaceOf(id string) string {
+	if namespace, _, ok := strings.Cut(id, separator); ok {
+		return namespace
+	}
+	return credential.DefaultNamespace
+}
+
+// IsID reports whether a text can be the id of a job.
+func IsID(id string) bool {
+	namespace, name, ok := strings.Cut(id, separator)
+	if !ok {
+		return IsName(id)
+	}
+	return credential.IsNamespace(namespace) && namespace != credential.DefaultNamespace && IsName(name)
+}
+
 // Complete fills in the defaults of what a spec leaves open.
 func Complete(s *job.JobSpec) {
+	s.Namespace = cmp.Or(s.Namespace, credential.DefaultNamespace)
 	s.Trainers = cmp.Or(s.Trainers, 1)
 	if s.TrainersMax == 0 {
 		s.TrainersMax = s.Trainers

@@ -29,6 +29,7 @@ const maxFile = 1 << 20
 // and one lists the words that a text may be.
 type file struct {
 	Name               string            `yaml:"name" doc:"of the job; a TrainingJob has the name of its resource"`
+	Namespace          string            `yaml:"namespace" doc:"of a listener, that the job belongs to; empty: default. A TrainingJob has that of its resource"`
 	Program            string            `yaml:"program" doc:"file of the program, or folder of a saved model"`
 	Data               map[string]source `yaml:"data" doc:"files of each dataset: a glob, a list of globs, or {files, follow}"`
 	Trainers           bounds            `yaml:"trainers" doc:"N, or N:MAX for an elastic job"`
@@ -155,7 +156,7 @@ func (y *file) spec() (*job.JobSpec, error) {
 		}
 		most = y.Trainers.most
 	}
-	s := &job.JobSpec{Name: y.Name, Trainers: y.Trainers.least, TrainersMax: most, Pservers: y.PServers.least, Mode: job.Mode(y.Mode), Passes: y.Passes,
+	s := &job.JobSpec{Name: y.Name, Namespace: y.Namespace, Trainers: y.Trainers.least, TrainersMax: most, Pservers: y.PServers.least, Mode: job.Mode(y.Mode), Passes: y.Passes,
 		Save: y.Save, Params: y.Params, Fetch: y.Fetch, MinBlockSize: y.MinBlockSize, NoSlice: y.NoSlice, SplitMethod: y.SplitMethod,
 		Transport: job.Transport(y.Transport), CompressGradients: y.CompressGradients, CompressParameters: y.CompressParameters,
 		DayRounds: y.DayRounds, PushEvery: y.PushEvery, PullEvery: y.PullEvery, Staleness: y.Staleness,

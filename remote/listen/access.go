@@ -7,6 +7,7 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/remote/credential"
+	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/remote/wire"
 )
 
@@ -20,18 +21,33 @@ var methodAccess = map[string]credential.Access{
 	"ReadState": credential.Submitter, "WriteState": credential.Submitter, "ReleaseState": credential.Submitter,
 }
 
-// A caller is who calls the listener.
+// ofAll are methods about the listener as a whole: what a user may do in single namespaces does not count.
+var ofAll = map[string]bool{"Nodes": true, "CordonNode": true}
+
+// A caller is who calls the listener. A listener, and whoever calls a listener without credentials, is an admin.
 type caller struct {
 	user   string            // its name; empty: none has one
-	access credential.Access // a listener, and whoever calls a listener without credentials, is an admin
+	access credential.Access // in all namespaces; empty: none
+	name   credential.Name
 }
+
+// in is what a caller may do in a namespace; empty: nothing.
+func (c caller) in(namespace string) credential.Access {
+	if c.access.Covers(credential.Admin) {
+		return c.access
+	}
+	return c.name.In(namespace)
+}
+
+// sees reports whether a caller may know of the jobs of a namespace.
+func (c caller) sees(namespace string) bool { return c.in(namespace).Covers(credential.Viewer) }
 
 func callerOf(ctx context.Context) caller {
 	name, asked := wire.Caller(ctx)
 	if !asked || name.Kind == credential.Listener {
 		return caller{access: credential.Admin}
 	}
-	return caller{name.User, name.Access}
+	return caller{name.User, name.Access, name}
 }
 
 // mayCall refuses a call whose caller lacks what the method asks for, or has a certificate for a token that is none of those.
@@ -47,7 +63,7 @@ func mayCall(ctx context.Context, method string, tokens *credential.Tokens) erro
 			fault.Hint("the user of the listener writes others with \"edl credentials NAME -o FILE\""))
 	case !known:
 		return fault.E(fault.Denied, fault.Got(path.Base(method)+" from "+name.String()), fault.Want("a call from another listener"))
-	case name.Kind != credential.User || !name.Access.Covers(needs):
+	case name.Kind != credential.User || !name.Most().Covers(needs) || ofAll[path.Base(method)] && !name.Access.Covers(needs):
 		return fault.E(fault.Denied, fault.Got(path.Base(method)+" from "+name.String()), fault.Want(article(needs)+string(needs)),
 			fault.Hint("the user of the listener writes such credentials with \"edl credentials NAME --role "+string(needs)+" -o FILE\""))
 	}
@@ -62,23 +78,29 @@ func article(a credential.Access) string {
 	return "a "
 }
 
-// mayAct refuses an action on what belongs to another user.
-func (c caller) mayAct(owner, what string) error {
-	if c.access.Covers(credential.Admin) || c.access == credential.Submitter && c.user == owner {
+// mayAct refuses an action on what belongs to another user. The caller sees the namespace that it is in.
+func (c caller) mayAct(namespace, owner, what string) error {
+	access := c.in(namespace)
+	if access.Covers(credential.Admin) || access == credential.Submitter && c.user == owner {
 		return nil
 	}
-	return fault.E(fault.Denied, fault.At(what), fault.Got("an action of the "+string(c.access)+" "+fault.Quote(c.user)), fault.Want("one of its owner "+fault.Quote(owner)+", or of an admin"))
+	return fault.E(fault.Denied, fault.At(what), fault.Got("an action of the "+string(access)+" "+fault.Quote(c.user)), fault.Want("one of its owner "+fault.Quote(owner)+", or of an admin"))
 }
 
 // acted returns the job that the caller of a context acts on.
 func acted(ctx context.Context, s *Server, id string) (*Job, error) {
-	j, err := s.Manager.Job(id)
+	j, err := seen(ctx, s.Manager, id)
 	if err == nil {
 		concerns(ctx, j.ID, j.plan.hash.String())
-		err = callerOf(ctx).mayAct(j.owner, "job "+j.ID)
+		err = callerOf(ctx).mayAct(jobspec.NamespaceOf(j.ID), j.owner, "job "+j.ID)
 	}
 	if err != nil {
 		return nil, err
 	}
 	return j, nil
+}
+
+// seen returns a job that the caller of a context may know of. Of one in another namespace it says what it says where there is none.
+func seen(ctx context.Context, m *Manager, id string) (*Job, error) {
+	return m.find(id, callerOf(ctx).sees)
 }

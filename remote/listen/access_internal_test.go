@@ -65,8 +65,8 @@ func callsEndWithTheToken(t *testing.T) {
 		}
 		return name
 	}
-	alice, lent := made(tokens.Create("alice", credential.Viewer, time.Hour)), made(tokens.Lend("lent", credential.Viewer), nil)
-	short := made(tokens.Create("short", credential.Viewer, time.Second))
+	alice, lent := made(tokens.Create(credential.Name{User: "alice", Access: credential.Viewer}, time.Hour)), made(tokens.Lend("lent", credential.Viewer), nil)
+	short := made(tokens.Create(credential.Name{User: "short", Access: credential.Viewer}, time.Second))
 	calls := func(n credential.Name, at *credential.Tokens) error {
 		t.Helper()
 		own, err := a.Issue(n, time.Hour)
@@ -105,7 +105,7 @@ func callsEndWithTheToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	bad("a token that was revoked", calls(alice, tokens))
-	made(tokens.Create("alice", credential.Viewer, time.Hour))
+	made(tokens.Create(credential.Name{User: "alice", Access: credential.Viewer}, time.Hour))
 	bad("a token whose name another one has now", calls(alice, tokens))
 	good("a token that was lent, after that", calls(lent, tokens))
 	time.Sleep(2 * time.Second)

@@ -167,7 +167,7 @@ func replaceFile(path string, b []byte) error {
 func (d *Data) read(id string) (*state.KeptJob, error) {
 	unknown := fault.E(fault.NotFound, fault.Got("job "+fault.Quote(id)), fault.Want("a job in the data folder "+d.dir),
 		fault.Hint("it keeps jobs that have not succeeded, and made checkpoints there; what a job has saved is read with --params"))
-	if !jobspec.IsName(id) {
+	if !jobspec.IsID(id) {
 		return nil, unknown
 	}
 	path := filepath.Join(d.folder(id), jobFile)
@@ -203,7 +203,7 @@ func (d *Data) remove(id string, runs func(id string) bool) error {
 		if err := os.RemoveAll(d.folder(id)); err != nil {
 			return fault.File(fault.Unavailable, d.folder(id), err)
 		}
-		if err != nil || k.Continues == "" || k.Continues == id || !jobspec.IsName(k.Continues) || runs(k.Continues) {
+		if err != nil || k.Continues == "" || k.Continues == id || !jobspec.IsID(k.Continues) || runs(k.Continues) {
 			break
 		}
 		id = k.Continues
@@ -319,8 +319,11 @@ func succeeded(id, hint string) error {
 // Numbers of roles that are not 0 replace those of the job, and so does a directory to save to. A job without one ends with a checkpoint, which stays.
 func (m *Manager) Resume(ctx context.Context, r *rpc.ResumeJobRequest) (*Job, error) {
 	id := r.Job
+	if !callerOf(ctx).sees(jobspec.NamespaceOf(id)) {
+		return nil, fault.E(fault.NotFound, fault.Got("job "+fault.Quote(id)), fault.Want("a job that the listener keeps"))
+	}
 	if j, err := m.Job(id); err == nil && !j.Ended() {
-		if err := callerOf(ctx).mayAct(j.owner, "job "+id); err != nil {
+		if err := callerOf(ctx).mayAct(jobspec.NamespaceOf(id), j.owner, "job "+id); err != nil {
 			return nil, err
 		}
 		if r.Trainers == 0 && r.TrainersMax == 0 && r.Pservers == 0 && r.Save == "" && resumeHeld(j) {
@@ -332,7 +335,7 @@ func (m *Manager) Resume(ctx context.Context, r *rpc.ResumeJobRequest) (*Job, er
 			fault.Hint("submit the job again, with --resume STORE"))
 	}
 	if j, err := m.Job(id); err == nil {
-		if err := callerOf(ctx).mayAct(j.owner, "job "+id); err != nil {
+		if err := callerOf(ctx).mayAct(jobspec.NamespaceOf(id), j.owner, "job "+id); err != nil {
 			return nil, err
 		}
 	}
@@ -342,7 +345,7 @@ func (m *Manager) Resume(ctx context.Context, r *rpc.ResumeJobRequest) (*Job, er
 	}
 	k, err := m.cfg.Data.read(id)
 	if err == nil {
-		err = callerOf(ctx).mayAct(k.Owner, "job "+id)
+		err = callerOf(ctx).mayAct(jobspec.NamespaceOf(id), k.Owner, "job "+id)
 	}
 	if j, known := m.Job(id); errors.Is(err, fault.NotFound) && known == nil && j.Status().State == job.State_SUCCEEDED {
 		return nil, succeeded(id, "\"edl run PROGRAM --params DIR\" trains on with what it has saved to DIR") // its folder is gone

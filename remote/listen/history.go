@@ -10,6 +10,7 @@ import (
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/jobspec"
 )
 
 // This file is for the jobs that have ended. A listener remembers the last ones, with their events and logs, as long as neither their number (Config.MaxJobs) nor
@@ -73,9 +74,9 @@ func (s *Server) List(ctx context.Context, m *rpc.ListRequest) (*rpc.ListRespons
 	if _, err := path.Match(m.Name, ""); err != nil || len(m.Name) > maxPattern || m.Limit < 0 {
 		return nil, fault.E(fault.InvalidArgument, fault.Gotf("the pattern %s and the limit %d", fault.Quote(m.Name), m.Limit), fault.Want("a name or a pattern such as mnist-*, and a limit of 0 or more"))
 	}
-	r := &rpc.ListResponse{}
+	r, by := &rpc.ListResponse{}, callerOf(ctx)
 	for _, j := range s.Manager.Jobs() {
-		if status := j.Status(); fits(m, status) {
+		if status := j.Status(); by.sees(jobspec.NamespaceOf(j.ID)) && fits(m, status) {
 			status.Resumable = mayResume(ctx, s.Manager, j, false)
 			r.Jobs = append(r.Jobs, status)
 		}
@@ -96,5 +97,5 @@ func fits(m *rpc.ListRequest, s *job.JobStatus) bool {
 			return false
 		}
 	}
-	return (len(m.States) == 0 || slices.Contains(m.States, s.State)) && (m.Owner == "" || m.Owner == s.Owner)
+	return (len(m.States) == 0 || slices.Contains(m.States, s.State)) && (m.Owner == "" || m.Owner == s.Owner) && (m.Namespace == "" || m.Namespace == jobspec.NamespaceOf(s.Job))
 }

@@ -66,7 +66,7 @@ func (m *Manager) openState(ctx context.Context, id string, spec *job.JobSpec, p
 		}
 	}
 	if spec.State != "" {
-		if err := m.states.mayUse(callerOf(ctx), spec.State); err != nil {
+		if err := m.states.mayUse(callerOf(ctx), spec.State, spec.Namespace); err != nil {
 			return nil, err
 		}
 		if s.dir, s.done, err = m.states.use(spec.State); err != nil {

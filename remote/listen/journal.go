@@ -249,7 +249,7 @@ func (d *Data) leftRuns() (list, torn []leftRun, err error) {
 		return leftRun{id, m, &journal{dir: d.runFolder(id)}}, err == nil && m.Job.GetSpec() != nil
 	}
 	for _, e := range entries {
-		if !jobspec.IsName(e.Name()) {
+		if !jobspec.IsID(e.Name()) {
 			continue
 		}
 		if l, ok := read(e.Name(), runFile); ok {

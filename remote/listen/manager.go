@@ -176,6 +176,10 @@ func (m *Manager) start(ctx context.Context, spec *job.JobSpec, continues string
 		return nil, err
 	}
 	by := callerOf(ctx)
+	if !by.in(spec.Namespace).Covers(credential.Submitter) {
+		return nil, fault.E(fault.Denied, fault.Gotf("a job of %s in the namespace %s", fault.Quote(by.user), spec.Namespace), fault.Want("one in a namespace where the user is a submitter"),
+			fault.Hintf("name one with --namespace: %q", by.name.Where(credential.Submitter)))
+	}
 	if spec.Priority > 0 && !by.access.Covers(credential.Admin) {
 		return nil, fault.E(fault.Denied, fault.Gotf("the priority %d of a job of the %s %s", spec.Priority, by.access, fault.Quote(by.user)), fault.Want("0 or less: an admin decides who comes before others"))
 	}
@@ -192,10 +196,7 @@ func (m *Manager) start(ctx context.Context, spec *job.JobSpec, continues string
 		return nil, err
 	}
 	defer plan.release()
-	id := spec.Name
-	if id == "" {
-		id = newID()
-	}
+	id := jobspec.ID(spec.Namespace, cmp.Or(spec.Name, newID()))
 	concerns(ctx, id, plan.hash.String())
 	if err := mayName(m, by, id); err != nil {
 		return nil, err
@@ -226,7 +227,7 @@ func (m *Manager) start(ctx context.Context, spec *job.JobSpec, continues string
 
 // mayName refuses the name of another user's job, of which it would take the place.
 func mayName(m *Manager, by caller, id string) error {
-	if by.access.Covers(credential.Admin) {
+	if by.in(jobspec.NamespaceOf(id)).Covers(credential.Admin) {
 		return nil
 	}
 	taken := func(owner string) error {
@@ -320,13 +321,19 @@ func Busy(m *Manager) bool {
 
 // Job returns a job by its id.
 func (m *Manager) Job(id string) (*Job, error) {
+	return m.find(id, func(string) bool { return true })
+}
+
+// find returns a job by its id, of those in namespaces that sees lets the caller know of.
+func (m *Manager) find(id string, sees func(namespace string) bool) (*Job, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	j, ok := m.jobs[id]
-	if !ok {
+	if !ok || !sees(jobspec.NamespaceOf(id)) {
 		unknown := fault.E(fault.NotFound, fault.Got("job "+fault.Quote(id)), fault.Want("a job of this listener, which has had none"))
-		if len(m.jobs) > 0 {
-			unknown.Want = "one of " + strings.Join(slices.Sorted(maps.Keys(m.jobs)), ", ")
+		known := slices.DeleteFunc(slices.Sorted(maps.Keys(m.jobs)), func(id string) bool { return !sees(jobspec.NamespaceOf(id)) })
+		if len(known) > 0 {
+			unknown.Want = "one of " + strings.Join(known, ", ")
 		}
 		return nil, unknown
 	}

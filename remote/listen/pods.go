@@ -3,6 +3,7 @@ package listen
 import (
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
+	"github.com/edl-go/edl/remote/credential"
 	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/remote/launch"
 )
@@ -20,6 +21,10 @@ func checkPods(l launch.Launcher, spec *job.JobSpec) error {
 		return fault.E(fault.InvalidArgument, fault.At("job"), fault.Got("the queue "+fault.Quote(spec.Queue)), fault.Want("it in a TrainingJob, which the queue admits"))
 	}
 	if p, ok := l.(PodLauncher); ok {
+		if spec.Namespace != credential.DefaultNamespace {
+			return fault.E(fault.InvalidArgument, fault.At("job"), fault.Got("the namespace "+fault.Quote(spec.Namespace)+" at a listener whose roles are pods"), fault.Want("none"),
+				fault.Hint("it has the namespace of Kubernetes in which the listener is: submit to a listener there"))
+		}
 		return p.CheckPods(spec)
 	}
 	if jobspec.HasPods(spec) {

@@ -40,7 +40,7 @@ func Recall(m *Manager) error {
 	}
 	var list []old
 	for _, e := range entries {
-		if _, known := m.jobs[e.Name()]; known || !jobspec.IsName(e.Name()) {
+		if _, known := m.jobs[e.Name()]; known || !jobspec.IsID(e.Name()) {
 			continue
 		}
 		k, err := m.cfg.Data.read(e.Name())
@@ -117,7 +117,7 @@ func rememberEnd(m *Manager, j *Job) {
 // keeps reports whether the folder has a job.
 func (d *Data) keeps(id string) bool {
 	_, err := os.Stat(filepath.Join(d.folder(id), jobFile))
-	return jobspec.IsName(id) && err == nil
+	return jobspec.IsID(id) && err == nil
 }
 
 // checkpointsOf lists the names of the complete checkpoints of a job in its store; none where that cannot be read.

@@ -15,6 +15,7 @@ import (
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/credential"
+	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/remote/launch"
 	"github.com/edl-go/edl/remote/wire"
 )
@@ -68,7 +69,7 @@ func (s *Server) Submit(stream grpc.ClientStreamingServer[rpc.SubmitRequest, rpc
 
 // Status tells how far a job is. It asks the servers of the job first.
 func (s *Server) Status(ctx context.Context, m *rpc.JobRequest) (*job.JobStatus, error) {
-	j, err := s.Manager.Job(m.Job)
+	j, err := seen(ctx, s.Manager, m.Job)
 	if err != nil {
 		return nil, err
 	}
@@ -78,12 +79,12 @@ func (s *Server) Status(ctx context.Context, m *rpc.JobRequest) (*job.JobStatus,
 
 // Watch streams the events of a job, from the oldest that is kept. The client that feeds a job is told of no steps: each has been its answer.
 func (s *Server) Watch(m *rpc.JobRequest, stream grpc.ServerStreamingServer[rpc.Events]) error {
-	j, err := s.Manager.Job(m.Job)
+	j, err := seen(stream.Context(), s.Manager, m.Job)
 	if err != nil {
 		return err
 	}
 	if m.Follows { // it holds the job back, or lets it go on
-		if err := callerOf(stream.Context()).mayAct(j.owner, "job "+j.ID); err != nil {
+		if err := callerOf(stream.Context()).mayAct(jobspec.NamespaceOf(j.ID), j.owner, "job "+j.ID); err != nil {
 			return err
 		}
 		j.followers.change(+1, false)
@@ -127,7 +128,7 @@ func scalarsOf(events []*job.Event) []*job.Event {
 
 // Logs streams what the roles of a job wrote.
 func (s *Server) Logs(m *rpc.LogsRequest, stream grpc.ServerStreamingServer[rpc.LogLine]) error {
-	j, err := s.Manager.Job(m.Job)
+	j, err := seen(stream.Context(), s.Manager, m.Job)
 	if err != nil {
 		return err
 	}
@@ -178,7 +179,7 @@ func (s *Server) ResumeJob(ctx context.Context, m *rpc.ResumeJobRequest) (*rpc.R
 
 // Why tells what a job waits for.
 func (s *Server) Why(ctx context.Context, m *rpc.JobRequest) (*rpc.WhyResponse, error) {
-	j, err := s.Manager.Job(m.Job)
+	j, err := seen(ctx, s.Manager, m.Job)
 	if err != nil {
 		return nil, err
 	}
@@ -187,7 +188,7 @@ func (s *Server) Why(ctx context.Context, m *rpc.JobRequest) (*rpc.WhyResponse, 
 
 // Show tells all that is known of a job.
 func (s *Server) Show(m *rpc.JobRequest, stream grpc.ServerStreamingServer[rpc.Piece]) error {
-	j, err := s.Manager.Job(m.Job)
+	j, err := seen(stream.Context(), s.Manager, m.Job)
 	if err != nil {
 		return err
 	}

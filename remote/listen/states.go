@@ -20,6 +20,7 @@ import (
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/credential"
 	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/tensor"
@@ -66,6 +67,7 @@ type states struct {
 type keptState struct {
 	dir      string
 	owner    string // the user whose it is
+	within   string // its namespace
 	bytes    int64
 	users    int  // jobs that start with it, and calls that read it
 	pending  bool // a job writes it
@@ -168,14 +170,23 @@ func (s *states) removeUnused(id string) {
 	}
 }
 
-// mayUse refuses the state of another user.
-func (s *states) mayUse(by caller, id string) error {
+// mayUse refuses the state of another user. One in a namespace that the caller does not see, or that is not the one of a job, is one that is not there.
+func (s *states) mayUse(by caller, id, namespace string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if k := s.held[id]; k != nil {
-		return by.mayAct(k.owner, "state "+id)
+	k := s.held[id]
+	switch {
+	case k == nil:
+		return nil // use says so
+	case !by.sees(k.within) || namespace != "" && namespace != k.within:
+		return noState(id)
 	}
-	return nil
+	return by.mayAct(k.within, k.owner, "state "+id)
+}
+
+func noState(id string) error {
+	return fault.E(fault.NotFound, fault.Got("state "+fault.Quote(id)), fault.Want("a state that the listener holds"),
+		fault.Hint("a listener that was started again, or has needed the room, does not hold it any more"))
 }
 
 // use returns the directory of a state, which stays until done is called. The first use of a state of an earlier listener reads all its files.
@@ -206,8 +217,7 @@ func hold(s *states, id string) (k *keptState, done func(), err error) {
 	defer s.mu.Unlock()
 	k = s.held[id]
 	if k == nil || k.pending || k.released {
-		return nil, nil, fault.E(fault.NotFound, fault.Got("state "+fault.Quote(id)), fault.Want("a state that the listener holds"),
-			fault.Hint("a listener that was started again, or has needed the room, does not hold it any more"))
+		return nil, nil, noState(id)
 	}
 	k.users++
 	s.touch(k)
@@ -312,7 +322,7 @@ func (e *expected) keep() (p executor.Progress, err error) {
 	delete(e.states.coming, e)
 	_ = e.states.admit(0, bytes) // releases stale ones; a job that has trained does not fail because others are large
 	before := e.states.held[e.id]
-	e.states.held[e.id] = &keptState{dir: e.dir, owner: e.owner, bytes: bytes, used: time.Now()}
+	e.states.held[e.id] = &keptState{dir: e.dir, owner: e.owner, within: jobspec.NamespaceOf(e.id), bytes: bytes, used: time.Now()}
 	if err := e.states.note(e.id, content); err != nil {
 		e.states.log.Warn("the state that a job has left would end with this listener: it cannot be noted now", "job", e.id, "error", err)
 	}
@@ -378,6 +388,10 @@ func (s *states) write(ctx context.Context, m *rpc.StateValues) (id string, err 
 	if len(m.Values) > MaxVariables {
 		return "", fault.E(fault.TooLarge, fault.Gotf("a state of %d variables", len(m.Values)), fault.Wantf("at most %d", MaxVariables))
 	}
+	namespace := cmp.Or(m.Namespace, credential.DefaultNamespace)
+	if by := callerOf(ctx); !credential.IsNamespace(namespace) || !by.in(namespace).Covers(credential.Submitter) {
+		return "", fault.E(fault.Denied, fault.Gotf("a state of %s for the namespace %s", fault.Quote(by.user), fault.Quote(namespace)), fault.Want("one where the user is a submitter"))
+	}
 	progress := jobspec.ProgressOf(m.Progress)
 	if err := progress.Check(); err != nil {
 		return "", err
@@ -394,7 +408,7 @@ func (s *states) write(ctx context.Context, m *rpc.StateValues) (id string, err 
 	}
 	dir, err := s.newDir()
 	if err == nil {
-		s.held[id] = &keptState{dir: dir, owner: callerOf(ctx).user, bytes: bytes, pending: true, used: time.Now()}
+		s.held[id] = &keptState{dir: dir, owner: callerOf(ctx).user, within: namespace, bytes: bytes, pending: true, used: time.Now()}
 	}
 	s.mu.Unlock()
 	if err != nil {
@@ -501,7 +515,7 @@ func readStream(root *os.Root, name string, size int64) ([]byte, error) {
 
 // ReadState returns variables of a state that the listener holds.
 func (s *Server) ReadState(m *rpc.ReadStateRequest, stream grpc.ServerStreamingServer[rpc.Piece]) error {
-	if err := s.Manager.states.mayUse(callerOf(stream.Context()), m.State); err != nil {
+	if err := s.Manager.states.mayUse(callerOf(stream.Context()), m.State, ""); err != nil {
 		return err
 	}
 	values, err := s.Manager.states.read(m.State, m.Names)
@@ -530,7 +544,7 @@ func (s *Server) WriteState(stream grpc.ClientStreamingServer[rpc.Piece, rpc.Wri
 
 // ReleaseState lets the listener forget a state.
 func (s *Server) ReleaseState(ctx context.Context, m *rpc.ReleaseStateRequest) (*rpc.ReleaseStateResponse, error) {
-	if err := s.Manager.states.mayUse(callerOf(ctx), m.State); err != nil {
+	if err := s.Manager.states.mayUse(callerOf(ctx), m.State, ""); err != nil {
 		return nil, err
 	}
 	return &rpc.ReleaseStateResponse{}, s.Manager.states.release(m.State)

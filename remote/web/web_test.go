@@ -33,11 +33,11 @@ func TestEveryRouteAsksForAToken(t *testing.T) {
 	for _, a := range credential.Accesses() {
 		tokens[a] = s.tokens.Lend(string(a), a)
 	}
-	revoked, err := s.tokens.Create("gone", credential.Admin, time.Hour)
+	revoked, err := s.tokens.Create(credential.Name{User: "gone", Access: credential.Admin}, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
-	expired, err := s.tokens.Create("expired", credential.Admin, time.Nanosecond)
+	expired, err := s.tokens.Create(credential.Name{User: "expired", Access: credential.Admin}, time.Nanosecond)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,7 +241,7 @@ func unpack(t *testing.T, p page, key string, into any) {
 // A stream ends when its token is revoked.
 func TestStreamOfARevokedToken(t *testing.T) {
 	s := newSite(t, newFake(t), false)
-	secret, err := s.tokens.Create("short", credential.Viewer, time.Hour)
+	secret, err := s.tokens.Create(credential.Name{User: "short", Access: credential.Viewer}, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -112,6 +112,8 @@ func (t *TrainingJob) Job() (*jobspec.File, error) {
 		err = fault.E(fault.InvalidArgument, fault.At(where), fault.Got("its name"), fault.Want("up to 63 lower-case letters, digits and '-', and no name of EDL itself"))
 	case f.Spec.Name != "":
 		err = fault.E(fault.InvalidArgument, fault.At(where), fault.Got("spec.name"), fault.Want("the name of the resource"))
+	case f.Spec.Namespace != "":
+		err = fault.E(fault.InvalidArgument, fault.At(where), fault.Got("spec.namespace"), fault.Want("the namespace of the resource"))
 	case t.UID == "":
 		err = fault.E(fault.InvalidArgument, fault.At(where), fault.Got("no uid"), fault.Want("a resource of an API server"))
 	case (f.Program == "") == (t.Spec.ProgramFrom == nil):
