@@ -312,7 +312,7 @@ func (h hosted) change(spec *job.RoleSpec) (*job.RoleSpec, error) {
 	spec.Advertise, spec.RunDir, spec.Bounds = h.host, "", jobspec.Bounds(spec, h.cores, h.memory)
 	spec.Etcd, spec.Prefix = h.etcd, cluster.Prefix(spec.Job)
 	p := jobspec.PolicyOf(spec.Policy)
-	if bounds := h.allowed.Bounds(); bounds != nil {
+	if bounds := h.allowed.Bounds(jobspec.NamespaceOf(spec.Job)); bounds != nil {
 		bounds.Own, bounds.Guarded = spec.Policy.GetOwn(), spec.Policy.GetGuarded()
 		p = bounds
 	}

@@ -116,7 +116,7 @@ func openData(ctx context.Context, o *listening) (*listen.Data, error) {
 }
 
 // WithAllowedData bounds what jobs may read: to folders, with all that is below them, and to buckets or folders in them, such as s3://bucket/folder. The query of
-// a URL, such as an endpoint, is part of it. With this option or WithAllowedSave, jobs read and write nothing else. Without both, jobs of admins may do what the
+// a URL, such as an endpoint, is part of it. A place "NAMESPACE=PLACE" is one for jobs of that namespace alone. With this option or WithAllowedSave, jobs read and write nothing else. Without both, jobs of admins may do what the
 // process may, unless other machines reach the listener; jobs of others read and write nothing but what the listener does for them.
 func WithAllowedData(places ...string) Option {
 	return func(o *listening) { o.data = append(o.data, places...) }
@@ -131,38 +131,54 @@ func WithAllowedSave(places ...string) Option {
 func (o *listening) allowed() (a listen.Allowed, err error) {
 	a.Exposed = !Loopback(o.address)
 	a.Guarded = o.secrets()
+	a.DataOf, a.SaveOf = map[string][]string{}, map[string][]string{}
 	for _, of := range []struct {
-		flag string
-		list []string
-		to   **policy.Places
-	}{{policy.ReadFlag, o.data, &a.Data}, {policy.WriteFlag, o.save, &a.Save}} {
+		flag   string
+		list   []string
+		to     **policy.Places
+		within map[string][]string
+	}{{policy.ReadFlag, o.data, &a.Data, a.DataOf}, {policy.WriteFlag, o.save, &a.Save, a.SaveOf}} {
 		if of.list == nil {
 			continue
 		}
-		places, err := policy.ParsePlaces(of.flag, of.list)
-		if err != nil {
-			return a, err
-		}
-		for _, place := range places.List {
-			if bucket.IsURL(place) {
-				continue
+		*of.to = &policy.Places{}
+		for _, text := range of.list {
+			namespace, place, one := strings.Cut(text, "=")
+			if one = one && credential.IsNamespace(namespace); !one {
+				place = text
 			}
-			if of.to == &a.Save {
-				err = os.MkdirAll(place, policy.FolderMode)
-			} else {
-				_, err = os.ReadDir(place)
-			}
-			if errors.Is(err, fs.ErrNotExist) {
-				return a, fault.E(fault.InvalidArgument, fault.At(of.flag+" "+place), fault.Got("no such folder"), fault.Want("one that is there"),
-					fault.Hint("make it, or name the folder that has the data of jobs"))
-			}
+			places, err := policy.ParsePlaces(of.flag, []string{place})
 			if err != nil {
-				return a, fault.File(fault.InvalidArgument, of.flag+" "+place, err)
+				return a, err
+			}
+			if err := preparePlace(of.flag, places.List[0]); err != nil {
+				return a, err
+			}
+			if one {
+				of.within[namespace] = append(of.within[namespace], places.List...)
+			} else {
+				(*of.to).List = append((*of.to).List, places.List...)
 			}
 		}
-		*of.to = &places
 	}
 	return a, nil
+}
+
+// preparePlace makes a folder in which jobs may write, and looks whether one is there that they may read.
+func preparePlace(flag, place string) (err error) {
+	switch {
+	case bucket.IsURL(place):
+		return nil
+	case flag == policy.WriteFlag:
+		err = os.MkdirAll(place, policy.FolderMode)
+	default:
+		_, err = os.ReadDir(place)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return fault.E(fault.InvalidArgument, fault.At(flag+" "+place), fault.Got("no such folder"), fault.Want("one that is there"),
+			fault.Hint("make it, or name the folder that has the data of jobs"))
+	}
+	return fault.File(fault.InvalidArgument, flag+" "+place, err)
 }
 
 // secrets are the files with which somebody is the listener, or its user: that of the authority, credentials, and what the etcd asks for.

@@ -21,6 +21,9 @@ const (
 	maxGrants    = 32
 )
 
+// NamespaceForm is how names of namespaces look, for messages.
+const NamespaceForm = "up to 32 lower-case letters, digits and '-', and is not nodes"
+
 var namespaceName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
 
 // IsNamespace reports whether a text is the name of a namespace.
@@ -38,7 +41,7 @@ func ParseGrants(roles ...string) (all Access, within Grants, err error) {
 		switch {
 		case !slices.Contains(Accesses(), access) || one && !IsNamespace(namespace):
 			return "", "", fault.E(fault.InvalidArgument, fault.At("role"), fault.Got(fault.Quote(role)), fault.Want("viewer, submitter or admin, or one of them in a namespace, such as submitter@ads"),
-				fault.Hintf("a namespace has up to %d lower-case letters, digits and '-'", maxNamespace))
+				fault.Hint("a namespace has "+NamespaceForm))
 		case one:
 			single[namespace] = greater(single[namespace], access)
 		default:

@@ -74,7 +74,7 @@ func (c *checker) names(s *job.JobSpec) {
 		c.wrong("name", fault.Quote(s.Name), "up to 63 lower-case letters, digits and '-', other than "+reservedName)
 	}
 	if s.Namespace != "" && !credential.IsNamespace(s.Namespace) {
-		c.wrong("namespace", fault.Quote(s.Namespace), "up to 32 lower-case letters, digits and '-', other than "+reservedName)
+		c.wrong("namespace", fault.Quote(s.Namespace), credential.NamespaceForm)
 	}
 	if err := wrongLabels(s.Labels); err != nil {
 		c.faults.Add(err)

@@ -58,7 +58,6 @@ func IsID(id string) bool {
 
 // Complete fills in the defaults of what a spec leaves open.
 func Complete(s *job.JobSpec) {
-	s.Namespace = cmp.Or(s.Namespace, credential.DefaultNamespace)
 	s.Trainers = cmp.Or(s.Trainers, 1)
 	if s.TrainersMax == 0 {
 		s.TrainersMax = s.Trainers

@@ -1,8 +1,10 @@
 package listen
 
 import (
+	"cmp"
 	"context"
 	"path"
+	"strings"
 	"time"
 
 	"github.com/edl-go/edl/fault"
@@ -41,6 +43,23 @@ func (c caller) in(namespace string) credential.Access {
 
 // sees reports whether a caller may know of the jobs of a namespace.
 func (c caller) sees(namespace string) bool { return c.in(namespace).Covers(credential.Viewer) }
+
+// home is the namespace of what a caller submits: the one that is named, or else default, or else the only one in which the caller may submit.
+func (c caller) home(named string) (string, error) {
+	namespace := cmp.Or(named, credential.DefaultNamespace)
+	if !credential.IsNamespace(namespace) {
+		return "", fault.E(fault.InvalidArgument, fault.Got("the namespace "+fault.Quote(namespace)), fault.Want(credential.NamespaceForm))
+	}
+	if c.in(namespace).Covers(credential.Submitter) {
+		return namespace, nil
+	}
+	may := c.name.Where(credential.Submitter)
+	if named == "" && len(may) == 1 {
+		return may[0], nil
+	}
+	return "", fault.E(fault.Denied, fault.Gotf("a submission of %s to the namespace %s", fault.Quote(c.user), namespace), fault.Want("a namespace in which the user is a submitter"),
+		fault.Hint("with --namespace NAME, one of "+cmp.Or(strings.Join(may, ", "), "none")))
+}
 
 func callerOf(ctx context.Context) caller {
 	name, asked := wire.Caller(ctx)

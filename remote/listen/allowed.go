@@ -17,27 +17,31 @@ type Allowed struct {
 	// Data and Save are what it lets all jobs read and write. If both are nil, jobs of admins may do what the user of the listener may, and others nothing but what
 	// the listener does for them: checkpoints in its data folder, and states.
 	Data, Save *policy.Places
+	// DataOf and SaveOf are, by namespace, what jobs of it may read and write beside that. Data or Save is not nil where one of them says something.
+	DataOf, SaveOf map[string][]string
 	// Exposed says that other machines reach the listener: admins are bounded as others are.
 	Exposed bool
 	// Guarded are files and folders of the listener that no job reads or writes, such as that of its authority. The data folder is one without being named.
 	Guarded []string
 }
 
-// of returns what a job of a caller may read and write; nil: all that the listener may.
-func (a Allowed) of(c caller) *policy.Policy { return a.unguarded(c).Guard(a.Guarded...) }
+// of returns what a job of a caller in a namespace may read and write; nil: all that the listener may.
+func (a Allowed) of(c caller, namespace string) *policy.Policy {
+	return a.unguarded(c, namespace).Guard(a.Guarded...)
+}
 
-func (a Allowed) unguarded(c caller) *policy.Policy {
+func (a Allowed) unguarded(c caller, namespace string) *policy.Policy {
 	if a.Data == nil && a.Save == nil && !a.Exposed && c.access.Covers(credential.Admin) {
 		return nil
 	}
-	if p := a.Bounds(); p != nil {
+	if p := a.Bounds(namespace); p != nil {
 		return p
 	}
 	return &policy.Policy{}
 }
 
-// Bounds is what all jobs may read and write, less what is guarded; nil: that depends on who submits them.
-func (a Allowed) Bounds() *policy.Policy {
+// Bounds is what all jobs of a namespace may read and write, less what is guarded; nil: that depends on who submits them.
+func (a Allowed) Bounds(namespace string) *policy.Policy {
 	if a.Data == nil && a.Save == nil {
 		return nil
 	}
@@ -48,6 +52,8 @@ func (a Allowed) Bounds() *policy.Policy {
 	if a.Save != nil {
 		p.Write = *a.Save
 	}
+	p.Read.List = slices.Concat(p.Read.List, a.DataOf[namespace])
+	p.Write.List = slices.Concat(p.Write.List, a.SaveOf[namespace])
 	return p
 }
 
@@ -97,7 +103,12 @@ func isOurStore(m *Manager, path string) bool {
 // checkFiles refuses a job whose data are not there, where its roles run on this machine, so that it tells the same. It looks at nothing that the caller's jobs may
 // not read.
 func checkFiles(ctx context.Context, m *Manager, spec *job.JobSpec) error {
-	allowed := m.cfg.Allowed.of(callerOf(ctx))
+	by := callerOf(ctx)
+	namespace, err := by.home(spec.Namespace)
+	if err != nil { // Start says so
+		return nil
+	}
+	allowed := m.cfg.Allowed.of(by, namespace)
 	if m.cfg.Spread || checkPlaces(allowed, spec, beginsWithOurs(m, allowed, spec, "")) != nil { // Start says what it may not name
 		return nil
 	}

@@ -319,11 +319,12 @@ func succeeded(id, hint string) error {
 // Numbers of roles that are not 0 replace those of the job, and so does a directory to save to. A job without one ends with a checkpoint, which stays.
 func (m *Manager) Resume(ctx context.Context, r *rpc.ResumeJobRequest) (*Job, error) {
 	id := r.Job
-	if !callerOf(ctx).sees(jobspec.NamespaceOf(id)) {
+	namespace := jobspec.NamespaceOf(id)
+	if !callerOf(ctx).sees(namespace) {
 		return nil, fault.E(fault.NotFound, fault.Got("job "+fault.Quote(id)), fault.Want("a job that the listener keeps"))
 	}
 	if j, err := m.Job(id); err == nil && !j.Ended() {
-		if err := callerOf(ctx).mayAct(jobspec.NamespaceOf(id), j.owner, "job "+id); err != nil {
+		if err := callerOf(ctx).mayAct(namespace, j.owner, "job "+id); err != nil {
 			return nil, err
 		}
 		if r.Trainers == 0 && r.TrainersMax == 0 && r.Pservers == 0 && r.Save == "" && resumeHeld(j) {
@@ -335,7 +336,7 @@ func (m *Manager) Resume(ctx context.Context, r *rpc.ResumeJobRequest) (*Job, er
 			fault.Hint("submit the job again, with --resume STORE"))
 	}
 	if j, err := m.Job(id); err == nil {
-		if err := callerOf(ctx).mayAct(jobspec.NamespaceOf(id), j.owner, "job "+id); err != nil {
+		if err := callerOf(ctx).mayAct(namespace, j.owner, "job "+id); err != nil {
 			return nil, err
 		}
 	}
@@ -345,7 +346,7 @@ func (m *Manager) Resume(ctx context.Context, r *rpc.ResumeJobRequest) (*Job, er
 	}
 	k, err := m.cfg.Data.read(id)
 	if err == nil {
-		err = callerOf(ctx).mayAct(jobspec.NamespaceOf(id), k.Owner, "job "+id)
+		err = callerOf(ctx).mayAct(namespace, k.Owner, "job "+id)
 	}
 	if j, known := m.Job(id); errors.Is(err, fault.NotFound) && known == nil && j.Status().State == job.State_SUCCEEDED {
 		return nil, succeeded(id, "\"edl run PROGRAM --params DIR\" trains on with what it has saved to DIR") // its folder is gone
@@ -354,6 +355,7 @@ func (m *Manager) Resume(ctx context.Context, r *rpc.ResumeJobRequest) (*Job, er
 		return nil, err
 	}
 	spec := k.Spec
+	spec.Namespace = namespace // an earlier build has kept none
 	store := spec.Checkpoints.GetStore()
 	if k.OwnStore {
 		store, spec.Checkpoints.Store = m.cfg.Data.store(id), ""

@@ -172,18 +172,18 @@ func (m *Manager) start(ctx context.Context, spec *job.JobSpec, continues string
 	if err := jobspec.Check(spec); err != nil {
 		return nil, err
 	}
-	if err := checkPods(m.cfg.Launcher, spec); err != nil {
+	by := callerOf(ctx)
+	var err error
+	if spec.Namespace, err = by.home(spec.Namespace); err != nil {
 		return nil, err
 	}
-	by := callerOf(ctx)
-	if !by.in(spec.Namespace).Covers(credential.Submitter) {
-		return nil, fault.E(fault.Denied, fault.Gotf("a job of %s in the namespace %s", fault.Quote(by.user), spec.Namespace), fault.Want("one in a namespace where the user is a submitter"),
-			fault.Hintf("name one with --namespace: %q", by.name.Where(credential.Submitter)))
+	if err := checkPods(m.cfg.Launcher, spec); err != nil {
+		return nil, err
 	}
 	if spec.Priority > 0 && !by.access.Covers(credential.Admin) {
 		return nil, fault.E(fault.Denied, fault.Gotf("the priority %d of a job of the %s %s", spec.Priority, by.access, fault.Quote(by.user)), fault.Want("0 or less: an admin decides who comes before others"))
 	}
-	allowed := m.cfg.Allowed.of(by)
+	allowed := m.cfg.Allowed.of(by, spec.Namespace)
 	if store := spec.Checkpoints.GetStore(); allowed.ReadsAll() && isOurStore(m, store) { // one without bounds may go on in the store of another job
 		allowed = allowed.Also(store)
 	}

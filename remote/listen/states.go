@@ -20,7 +20,6 @@ import (
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
-	"github.com/edl-go/edl/remote/credential"
 	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/tensor"
@@ -58,7 +57,7 @@ type states struct {
 	root   string // made with the first state
 	unlock func() // of root
 	log    *slog.Logger
-	held   map[string]*keptState
+	held   map[string]*keptState // by id, which is one of the namespace of the state, as jobspec.NamespaceOf reads it
 	coming map[*expected]bool // of jobs that run; each has its place
 	closed bool
 }
@@ -67,7 +66,6 @@ type states struct {
 type keptState struct {
 	dir      string
 	owner    string // the user whose it is
-	within   string // its namespace
 	bytes    int64
 	users    int  // jobs that start with it, and calls that read it
 	pending  bool // a job writes it
@@ -174,14 +172,14 @@ func (s *states) removeUnused(id string) {
 func (s *states) mayUse(by caller, id, namespace string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	k := s.held[id]
+	k, within := s.held[id], jobspec.NamespaceOf(id)
 	switch {
 	case k == nil:
 		return nil // use says so
-	case !by.sees(k.within) || namespace != "" && namespace != k.within:
+	case !by.sees(within) || namespace != "" && namespace != within:
 		return noState(id)
 	}
-	return by.mayAct(k.within, k.owner, "state "+id)
+	return by.mayAct(within, k.owner, "state "+id)
 }
 
 func noState(id string) error {
@@ -322,7 +320,7 @@ func (e *expected) keep() (p executor.Progress, err error) {
 	delete(e.states.coming, e)
 	_ = e.states.admit(0, bytes) // releases stale ones; a job that has trained does not fail because others are large
 	before := e.states.held[e.id]
-	e.states.held[e.id] = &keptState{dir: e.dir, owner: e.owner, within: jobspec.NamespaceOf(e.id), bytes: bytes, used: time.Now()}
+	e.states.held[e.id] = &keptState{dir: e.dir, owner: e.owner, bytes: bytes, used: time.Now()}
 	if err := e.states.note(e.id, content); err != nil {
 		e.states.log.Warn("the state that a job has left would end with this listener: it cannot be noted now", "job", e.id, "error", err)
 	}
@@ -388,9 +386,9 @@ func (s *states) write(ctx context.Context, m *rpc.StateValues) (id string, err 
 	if len(m.Values) > MaxVariables {
 		return "", fault.E(fault.TooLarge, fault.Gotf("a state of %d variables", len(m.Values)), fault.Wantf("at most %d", MaxVariables))
 	}
-	namespace := cmp.Or(m.Namespace, credential.DefaultNamespace)
-	if by := callerOf(ctx); !credential.IsNamespace(namespace) || !by.in(namespace).Covers(credential.Submitter) {
-		return "", fault.E(fault.Denied, fault.Gotf("a state of %s for the namespace %s", fault.Quote(by.user), fault.Quote(namespace)), fault.Want("one where the user is a submitter"))
+	namespace, err := callerOf(ctx).home(m.Namespace)
+	if err != nil {
+		return "", err
 	}
 	progress := jobspec.ProgressOf(m.Progress)
 	if err := progress.Check(); err != nil {
@@ -400,7 +398,7 @@ func (s *states) write(ctx context.Context, m *rpc.StateValues) (id string, err 
 	for _, v := range m.Values {
 		bytes += int64(len(v.Stream))
 	}
-	id = "state-" + rand.Text()[:10]
+	id = jobspec.ID(namespace, "state-"+rand.Text()[:10])
 	s.mu.Lock()
 	if err = s.admit(1, bytes); err != nil {
 		s.mu.Unlock()
@@ -408,7 +406,7 @@ func (s *states) write(ctx context.Context, m *rpc.StateValues) (id string, err 
 	}
 	dir, err := s.newDir()
 	if err == nil {
-		s.held[id] = &keptState{dir: dir, owner: callerOf(ctx).user, within: namespace, bytes: bytes, pending: true, used: time.Now()}
+		s.held[id] = &keptState{dir: dir, owner: callerOf(ctx).user, bytes: bytes, pending: true, used: time.Now()}
 	}
 	s.mu.Unlock()
 	if err != nil {
