@@ -16,6 +16,7 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/remote"
+	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/remote/view"
 	"github.com/spf13/cobra"
 )
@@ -24,7 +25,10 @@ import (
 const callTime = 10 * time.Second
 
 // findFlags say which listener is meant.
-type findFlags struct{ listener string }
+type findFlags struct {
+	listener  string
+	namespace string // in which a job is whose name does not say it; empty: default, and of jobs without a name each
+}
 
 func (f *findFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.listener, "listener", "", "`ADDR` of the listener, or several, separated by commas, of one that others wait for (default: the one that runs on this machine)")
@@ -83,18 +87,26 @@ func having(ctx context.Context, clients []*remote.Client, name string) (have []
 	return have
 }
 
+// idOf is the id of the job that a user means with a name.
+func (f *findFlags) idOf(name string) string {
+	if strings.Contains(name, jobspec.Separator) {
+		return name
+	}
+	return jobspec.ID(f.namespace, name)
+}
+
 // openJob connects to the listener of a job and returns the job's name. Without a name the job is the only one that runs; where none
 // runs, the one that was started last.
 func (f *findFlags) openJob(ctx context.Context, args []string) (*remote.Client, string, error) {
 	name := ""
 	if len(args) > 0 {
-		name = args[0]
+		name = f.idOf(args[0])
 	}
 	client, err := f.open(ctx, name)
 	if err != nil || name != "" {
 		return client, name, err
 	}
-	if name, err = unnamedJob(ctx, client); err != nil {
+	if name, err = unnamedJob(ctx, client, f.namespace); err != nil {
 		client.Close()
 		return nil, "", err
 	}
@@ -102,10 +114,10 @@ func (f *findFlags) openJob(ctx context.Context, args []string) (*remote.Client,
 }
 
 // unnamedJob is the job that a command without a name means.
-func unnamedJob(ctx context.Context, client *remote.Client) (string, error) {
+func unnamedJob(ctx context.Context, client *remote.Client, namespace string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
-	jobs, err := client.Jobs(ctx)
+	jobs, err := remote.FindJobs(ctx, client, remote.JobFilter{Namespace: namespace})
 	if err != nil {
 		return "", err
 	}

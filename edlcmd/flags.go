@@ -244,7 +244,7 @@ func writeJSON(w io.Writer, value any) error {
 // Flags by what they need to be of any use. A new flag belongs into one of these lists, or is of use to every run.
 var (
 	clusterFlags = []string{"trainers", "pservers", "mode", "min-block-size", "no-slice", "split-method", "transport", "devices", "merge-hosts", "push-every", "pull-every", "staleness", "standby", "backup-trainers", "compress-gradients",
-		"compress-parameters", "max-restarts", "max-task-failures", "follow", "checkpoint", "checkpoint-every", "keep", "resume", "name", "label",
+		"compress-parameters", "max-restarts", "max-task-failures", "follow", "checkpoint", "checkpoint-every", "keep", "resume", "name", "label", "namespace",
 		"priority", "trainer-cores", "trainer-mib", "pserver-cores", "pserver-mib", "max-time"}
 	etcdTLSFlags = []string{"etcd-ca", "etcd-cert", "etcd-key"}
 	// readingFlags are for programs that read their own data. A role of any other job is not started again.

@@ -56,6 +56,7 @@ type jobFlags struct {
 	resume    string
 	name      string
 	labels    []string
+	namespace string
 	priority  int32
 	needs     [2]needsFlags // of trainers and of pservers
 	maxTime   time.Duration
@@ -127,6 +128,7 @@ func (f *jobFlags) addResults(cmd *cobra.Command) {
 func (f *jobFlags) addNames(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.name, "name", "", "`NAME` of the job, which no other unfinished job of the listener has (default: the listener chooses one)")
 	cmd.Flags().StringArrayVar(&f.labels, "label", nil, "a label of the job, as `KEY=VALUE`, for \"edl jobs --label\"; repeatable")
+	cmd.Flags().StringVar(&f.namespace, "namespace", "", "put the job into the namespace `NAME` of the listener (default: default, or the only one in which you may submit)")
 }
 
 // needsFlags say what a role takes.
@@ -341,6 +343,9 @@ func (f *jobFlags) overrideCluster(given func(name string) bool, spec *job.JobSp
 	}
 	if given("merge-hosts") {
 		spec.MergeHosts = f.hosts
+	}
+	if given("namespace") {
+		spec.Namespace = f.namespace
 	}
 	if given("name") {
 		spec.Name = f.name

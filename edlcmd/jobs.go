@@ -39,6 +39,7 @@ type jobRow struct {
 	Before   int     `json:"before,omitempty"`
 	Priority int     `json:"priority,omitempty"`
 
+	Namespace string            `json:"namespace"`
 	Owner     string            `json:"owner,omitempty"`
 	Labels    map[string]string `json:"labels,omitempty"`
 	Submitted *time.Time        `json:"submitted,omitempty"`
@@ -72,7 +73,7 @@ submitted them and how they have ended. Flags that say which jobs are wanted cho
 		Example: "  edl jobs --all --state failed --label team=vision --name 'digits-*'",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			switch err := f.cluster.check(cmd, "all", "state", "owner", "limit"); {
+			switch err := f.cluster.check(cmd, &f.findFlags, "all", "state", "owner", "limit"); {
 			case err != nil:
 				return err
 			case f.cluster.on:
@@ -115,11 +116,11 @@ func (f *jobsFlags) filter() (filter remote.JobFilter, chosen bool, err error) {
 	if f.limit < 0 {
 		return filter, false, tooFew("--limit", int64(f.limit))
 	}
-	filter.Name, filter.Owner, filter.Limit = f.name, f.owner, int(f.limit)
+	filter.Name, filter.Owner, filter.Namespace, filter.Limit = f.name, f.owner, f.namespace, int(f.limit)
 	if f.state.value != anyState {
 		filter.States = []job.State{job.State(job.State_value[strings.ToUpper(f.state.value)])}
 	}
-	return filter, f.all || f.name != "" || f.owner != "" || f.limit > 0 || len(f.labels) > 0 || len(filter.States) > 0, nil
+	return filter, f.all || f.name != "" || f.owner != "" || f.namespace != "" || f.limit > 0 || len(f.labels) > 0 || len(filter.States) > 0, nil
 }
 
 // recent leaves out jobs that have ended, but the last ones.
@@ -243,7 +244,7 @@ func rowOf(s *job.JobStatus) jobRow {
 	r := jobRow{Job: s.Job, State: view.State(s), Mode: strings.ToLower(s.Mode.String()), Wanted: int(s.Trainers),
 		Pass: int(s.CompletePasses), Passes: int(s.Passes),
 		Steps: view.Steps(s), Records: view.Records(s), Seconds: s.Seconds, Paused: s.Paused,
-		Owner: s.Owner, Labels: s.Labels, Submitted: whenOf(s.SubmittedMs), Ended: whenOf(s.EndedMs), Resumable: s.Resumable, Waiting: s.Waiting, Before: int(s.Before), Priority: int(s.Priority)}
+		Namespace: jobspec.NamespaceOf(s.Job), Owner: s.Owner, Labels: s.Labels, Submitted: whenOf(s.SubmittedMs), Ended: whenOf(s.EndedMs), Resumable: s.Resumable, Waiting: s.Waiting, Before: int(s.Before), Priority: int(s.Priority)}
 	r.Trainers = view.Running(s)
 	if err := wire.FaultOf(s.Failure); err != nil {
 		r.Error = err.Error()

@@ -52,7 +52,7 @@ where the time of the last 100 rounds went. --profile writes the trace of a job 
 
 func showOneJob(cmd *cobra.Command, c *console, f *jobsShowFlags, args []string) error {
 	ctx := cmd.Context()
-	switch err := f.cluster.check(cmd, "ledger", "rounds", "profile", "snapshot"); {
+	switch err := f.cluster.check(cmd, &f.findFlags, "ledger", "rounds", "profile", "snapshot"); {
 	case err != nil:
 		return err
 	case f.cluster.on:

@@ -49,7 +49,7 @@ const (
 )
 
 // kubernetesFlagNames are the flags that mean nothing without --kubernetes.
-var kubernetesFlagNames = append([]string{"image", "kubernetes-name", "pod-template", allowPods, maxLoad, dryRun}, placeFlagNames...)
+var kubernetesFlagNames = append([]string{"image", "kubernetes-name", "pod-template", allowPods, maxLoad, dryRun, "namespace"}, reachFlagNames...)
 
 // keptLogs is the folder with the logs of jobs, in the data folder of a listener whose jobs outlive it.
 const keptLogs = "pods"

@@ -27,7 +27,7 @@ func newLogs(c *console) *cobra.Command {
 		Example: "  edl logs mnist trainer-1 --follow",
 		Args:    cobra.MaximumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			switch err := cluster.check(cmd); {
+			switch err := cluster.check(cmd, f); {
 			case err != nil:
 				return err
 			case cluster.on:
@@ -98,13 +98,13 @@ func newStop(c *console) *cobra.Command {
 		Short: "End a job before its time",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			switch err := cluster.check(cmd); {
+			switch err := cluster.check(cmd, f); {
 			case err != nil:
 				return err
 			case cluster.on:
 				return stopResource(cmd.Context(), c, cluster, args[0], save)
 			}
-			return stopJob(cmd.Context(), c, f, args[0], save)
+			return stopJob(cmd.Context(), c, f, f.idOf(args[0]), save)
 		},
 	}
 	f.add(cmd)
@@ -173,13 +173,13 @@ twice, and the result is the same, bit for bit. The command ends when the job ha
 					return tooFew("--"+flag.name, int64(flag.n))
 				}
 			}
-			switch err := cluster.check(cmd, "pservers"); {
+			switch err := cluster.check(cmd, f, "pservers"); {
 			case err != nil:
 				return err
 			case cluster.on:
 				return scaleResource(cmd.Context(), c, cluster, args[0], numbers.Trainers)
 			}
-			return scaleJob(cmd.Context(), c, f, args[0], &numbers)
+			return scaleJob(cmd.Context(), c, f, f.idOf(args[0]), &numbers)
 		},
 	}
 	f.add(cmd)
@@ -229,13 +229,13 @@ steps goes on to. A job that waits in line waits until then. A job that cannot m
 		Example: "  edl jobs suspend mnist",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			switch err := cluster.check(cmd); {
+			switch err := cluster.check(cmd, f); {
 			case err != nil:
 				return err
 			case cluster.on:
 				return suspendResource(cmd.Context(), c, cluster, args[0])
 			}
-			return suspendJob(cmd.Context(), c, f, args[0])
+			return suspendJob(cmd.Context(), c, f, f.idOf(args[0]))
 		},
 	}
 	f.add(cmd)
@@ -272,7 +272,7 @@ A job without a directory to save to ends with a checkpoint, which stays.`,
 		Example: "  edl stop mnist --save && edl jobs resume mnist --pservers 4 --save model",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			switch err := cluster.check(cmd, "trainers", "pservers", "save"); {
+			switch err := cluster.check(cmd, f, "trainers", "pservers", "save"); {
 			case err != nil:
 				return err
 			case cluster.on:
@@ -290,7 +290,7 @@ A job without a directory to save to ends with a checkpoint, which stays.`,
 			if err := absolutePaths(numbers); err != nil {
 				return err
 			}
-			return resumeJob(cmd.Context(), c, f, args[0], numbers)
+			return resumeJob(cmd.Context(), c, f, f.idOf(args[0]), numbers)
 		},
 	}
 	f.add(cmd)

@@ -63,6 +63,7 @@ without this command. "edl attach" follows its steps, and "edl jobs", "edl why" 
 	f.output = outputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if f.cluster.on {
+			f.cluster.namespace = f.namespace
 			return submitResource(cmd, c, f, args)
 		}
 		if err := refuseIdle(cmd.Flags(), f.cluster.names(), "a job for a listener", "it together with --kubernetes"); err != nil {

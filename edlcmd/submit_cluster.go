@@ -25,7 +25,7 @@ func (f *resourceFlagsOfSubmit) add(cmd *cobra.Command) {
 
 // names are the flags that mean nothing without --kubernetes.
 func (f *resourceFlagsOfSubmit) names() []string {
-	return append([]string{dryRun}, placeFlagNames...)
+	return append([]string{dryRun}, reachFlagNames...)
 }
 
 // submitResource makes a TrainingJob of a job file. Whatever the job is, its file says: flags of it have no effect on a resource. Flags that complete the program have.

@@ -154,7 +154,7 @@ func runSweep(cmd *cobra.Command, c *console, f *sweepFlags) error {
 }
 
 // ownFlags are flags of "edl run" that the sweep sets itself.
-var ownFlags = []string{"data", "eval-data", "metric", "passes", "params", "save", "export", "remote", "name", "output", "resume", "learning-rate", "seed", "file", "plot", "tensorboard", "profile", "from-start", "partial",
+var ownFlags = []string{"data", "eval-data", "metric", "passes", "params", "save", "export", "remote", "name", "namespace", "output", "resume", "learning-rate", "seed", "file", "plot", "tensorboard", "profile", "from-start", "partial",
 	"checkpoint", "feed", "lod", "help"}
 
 // checkRun refuses flags of trials that "edl run" does not have, or that a trial cannot have.

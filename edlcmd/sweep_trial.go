@@ -112,7 +112,7 @@ func (s *sweeper) trial(ctx context.Context, r sweep.Run) (*trialResult, error) 
 // endJob ends the job that a process which was killed has left of the run, and lets the listener forget its state: both have the name that the run needs. What is wrong with the
 // listener, the run says.
 func (s *sweeper) endJob(ctx context.Context, r sweep.Run) {
-	client, err := (&findFlags{s.address}).open(ctx, s.job(r))
+	client, err := (&findFlags{listener: s.address}).open(ctx, s.job(r))
 	if err != nil {
 		return
 	}

@@ -25,7 +25,7 @@ matter comes first: a role that is down or has lost its lease, then a server tha
 Without JOB it is the job that runs, or the one that was started last where none runs.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			switch err := cluster.check(cmd); {
+			switch err := cluster.check(cmd, f); {
 			case err != nil:
 				return err
 			case cluster.on:

@@ -13,12 +13,14 @@ type JobFilter struct {
 	Name   string            // a name, or a pattern with * for any letters
 	Labels map[string]string // with all of them
 	Owner  string
-	Limit  int // at most so many, those that were submitted last; 0: all
+	// Namespace is that of the jobs; empty: each that the user may see.
+	Namespace string
+	Limit     int // at most so many, those that were submitted last; 0: all
 }
 
 // FindJobs returns the jobs that a filter wants and the listener remembers, those that were submitted first before the others.
 func FindJobs(ctx context.Context, c *Client, f JobFilter) ([]*job.JobStatus, error) {
-	r, err := c.service.List(ctx, &rpc.ListRequest{States: f.States, Name: f.Name, Labels: f.Labels, Owner: f.Owner, Limit: int32(f.Limit)})
+	r, err := c.service.List(ctx, &rpc.ListRequest{States: f.States, Name: f.Name, Labels: f.Labels, Owner: f.Owner, Namespace: f.Namespace, Limit: int32(f.Limit)})
 	return r.GetJobs(), c.at(err)
 }
 

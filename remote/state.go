@@ -159,7 +159,7 @@ func (e *Executor) load(ctx context.Context, from string, p *program.Program, op
 	if err := e.fed.settle(ctx); err != nil {
 		return executor.LoadReport{}, err
 	}
-	whole := &rpc.StateValues{Progress: jobspec.ProgressMessage(local.Progress())}
+	whole := &rpc.StateValues{Namespace: e.spec.Namespace, Progress: jobspec.ProgressMessage(local.Progress())}
 	grown := sparse.Grown(p)
 	add := func(name string, value *tensor.Tensor) error {
 		var file bytes.Buffer

@@ -28,20 +28,20 @@ var jobName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 // IsName reports whether a job may have a name.
 func IsName(name string) bool { return name != reservedName && jobName.MatchString(name) }
 
-// separator stands in the id of a job between namespace and name, which neither has.
-const separator = "."
+// Separator stands in the id of a job between namespace and name, which neither has.
+const Separator = "."
 
 // ID is how a listener and its users call a job: NAME in the namespace default, and NAMESPACE.NAME in another one.
 func ID(namespace, name string) string {
 	if namespace == "" || namespace == credential.DefaultNamespace {
 		return name
 	}
-	return namespace + separator + name
+	return namespace + Separator + name
 }
 
 // NamespaceOf is the namespace of the job with an id.
 func NamespaceOf(id string) string {
-	if namespace, _, ok := strings.Cut(id, separator); ok {
+	if namespace, _, ok := strings.Cut(id, Separator); ok {
 		return namespace
 	}
 	return credential.DefaultNamespace
@@ -49,7 +49,7 @@ func NamespaceOf(id string) string {
 
 // IsID reports whether a text can be the id of a job.
 func IsID(id string) bool {
-	namespace, name, ok := strings.Cut(id, separator)
+	namespace, name, ok := strings.Cut(id, Separator)
 	if !ok {
 		return IsName(id)
 	}

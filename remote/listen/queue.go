@@ -16,6 +16,7 @@ import (
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/state"
 	"github.com/edl-go/edl/remote/cluster"
+	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/remote/listen/schedule"
 	"github.com/edl-go/edl/remote/listen/supervise"
 )
@@ -231,8 +232,24 @@ func (q *queue) trainersOf(x *queued) int {
 func (q *queue) why(id string) (r schedule.Reason, since time.Time, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	r, ok = schedule.Why(q.machine, id)
+	r, ok = whyWithin(q.machine, id)
 	return r, q.began.Add(r.Since), ok
+}
+
+// whyWithin is schedule.Why that names no job of another namespace: who sees the job that waits may not see that.
+func whyWithin(m *schedule.Machine, id string) (r schedule.Reason, ok bool) {
+	r, ok = schedule.Why(m, id)
+	hidden := func(other string) string {
+		if other == "" || jobspec.NamespaceOf(other) == jobspec.NamespaceOf(id) {
+			return other
+		}
+		return "(of another namespace)"
+	}
+	r.For = hidden(r.For)
+	for i, other := range r.Leaving {
+		r.Leaving[i] = hidden(other)
+	}
+	return r, ok
 }
 
 // jobOf is what the queue knows of a job.
@@ -313,7 +330,7 @@ func (q *queue) tell(s *job.JobStatus) {
 	defer q.mu.Unlock()
 	s.Waiting, s.Before, s.Suspended = "", 0, false
 	if s.State == job.State_WAITING {
-		if r, ok := schedule.Why(q.machine, s.Job); ok {
+		if r, ok := whyWithin(q.machine, s.Job); ok {
 			s.Waiting, s.Before, s.Suspended = r.String(), int32(r.Before), r.Suspension != (schedule.Suspension{})
 		}
 		return

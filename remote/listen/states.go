@@ -58,7 +58,7 @@ type states struct {
 	unlock func() // of root
 	log    *slog.Logger
 	held   map[string]*keptState // by id, which is one of the namespace of the state, as jobspec.NamespaceOf reads it
-	coming map[*expected]bool // of jobs that run; each has its place
+	coming map[*expected]bool    // of jobs that run; each has its place
 	closed bool
 }
 

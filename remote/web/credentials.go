@@ -27,7 +27,7 @@ func (s *Server) credentials(w http.ResponseWriter, q *http.Request) {
 		refuse(w, err)
 		return
 	}
-	s.cfg.Log.Info("credentials are issued for a token", "user", name.User, "role", string(name.Access), "valid", CredentialLife)
+	s.cfg.Log.Info("credentials are issued for a token", "user", name.User, "role", name.Roles(), "valid", CredentialLife)
 	w.Header().Set("Content-Type", "application/x-pem-file")
 	_, _ = w.Write(own.PEM())
 }

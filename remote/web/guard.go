@@ -12,14 +12,16 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/remote/credential"
+	"github.com/edl-go/edl/remote/jobspec"
 )
 
 // everybody is the access of routes that ask for no token. They tell nothing of jobs.
 const everybody credential.Access = ""
 
-// A route is something that can be asked for, and what it asks of a token.
+// A route is something that can be asked for, and what it asks of a token. A user who has a role in single namespaces only is answered about the jobs of these; one that asks
+// for an admin asks for one of all.
 type route struct {
-	pattern string // method and path, as http.ServeMux has them
+	pattern string // method and path, as http.ServeMux has them; {job}, or the value "job" of the query, is the id of a job
 	needs   credential.Access
 	serve   http.HandlerFunc
 }
@@ -61,13 +63,14 @@ func (s *Server) guarded() http.Handler {
 		mux.HandleFunc(r.pattern, func(w http.ResponseWriter, q *http.Request) {
 			if r.needs != everybody {
 				name, err := s.caller(q)
-				if err == nil && !name.Access.Covers(r.needs) {
-					err = fault.E(fault.Denied, fault.Gotf("the token of a %s", name.Access), fault.Want("that of a "+string(r.needs)))
+				if err == nil {
+					err = r.admit(name, q)
 				}
 				if err != nil {
 					refuse(w, err)
 					return
 				}
+				q = q.WithContext(context.WithValue(q.Context(), callerKey{}, name))
 			}
 			r.serve(w, q)
 		})
@@ -90,6 +93,31 @@ func (s *Server) guarded() http.Handler {
 		}
 		mux.ServeHTTP(w, q)
 	})
+}
+
+// admit refuses a caller that may not ask for what a request asks for. A job in a namespace that the caller may not see is one that is not there.
+func (r *route) admit(name credential.Name, q *http.Request) error {
+	if !name.Most().Covers(r.needs) || r.needs == credential.Admin && !name.Access.Covers(r.needs) {
+		return fault.E(fault.Denied, fault.Got("the token of "+name.Roles()), fault.Want("that of a "+string(r.needs)))
+	}
+	for _, id := range []string{q.PathValue("job"), q.URL.Query().Get("job")} {
+		if id != "" && !name.In(jobspec.NamespaceOf(id)).Covers(credential.Viewer) {
+			return unknownJob(id)
+		}
+	}
+	return nil
+}
+
+func unknownJob(id string) error {
+	return fault.E(fault.NotFound, fault.Got("job "+fault.Quote(id)), fault.Want("one that the listener remembers"))
+}
+
+type callerKey struct{}
+
+// seenBy reports of a job by its id whether the caller of a context that guarded has made may see it.
+func seenBy(ctx context.Context) func(id string) bool {
+	name, _ := ctx.Value(callerKey{}).(credential.Name)
+	return func(id string) bool { return name.In(jobspec.NamespaceOf(id)).Covers(credential.Viewer) }
 }
 
 // caller is whose token a request shows.

@@ -141,7 +141,7 @@ func (h *hub) want(ctx context.Context, id string) error {
 		h.asked = time.Now()
 		h.mu.Unlock()
 		if t == nil {
-			return fault.E(fault.NotFound, fault.Got("job "+fault.Quote(id)), fault.Want("one that the listener remembers"))
+			return unknownJob(id)
 		}
 		if whole {
 			return nil
@@ -321,8 +321,8 @@ func (h *hub) follow(ctx context.Context, group *sync.WaitGroup) {
 	}
 }
 
-// known calls do with all jobs, the youngest first: those that run, then those that wait in the job queue, then those that have ended. hub.mu is held meanwhile.
-func (h *hub) known(do func(t *tracked)) {
+// known calls do with all jobs that are seen, the youngest first: those that run, then those that wait in the job queue, then those that have ended. hub.mu is held meanwhile.
+func (h *hub) known(seen func(id string) bool, do func(t *tracked)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	all := make([]*tracked, len(h.order))
@@ -331,7 +331,9 @@ func (h *hub) known(do func(t *tracked)) {
 	}
 	slices.SortStableFunc(all, func(a, b *tracked) int { return cmp.Compare(order(a), order(b)) })
 	for _, t := range all {
-		do(t)
+		if seen(t.status.Job) {
+			do(t)
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/credential"
 	"github.com/edl-go/edl/remote/view"
 )
 
@@ -75,17 +76,27 @@ func describe(kind prometheus.ValueType, name, help string, labels []string) met
 // metrics answers Prometheus, from a registry of its own: nothing of a library gets in.
 func (s *Server) metrics() http.HandlerFunc {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collector{s}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(collector{s, func(string) bool { return true }}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	registry.MustRegister(s.cfg.Metrics...)
-	handler := promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: writeTime, EnableOpenMetrics: true})
+	options := promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: writeTime, EnableOpenMetrics: true}
+	handler := promhttp.HandlerFor(registry, options)
 	return func(w http.ResponseWriter, q *http.Request) {
-		_ = s.hub.ask(q.Context()) // an error is the metric listenerUp
+		_ = s.hub.ask(q.Context())                                                                               // an error is the metric listenerUp
+		if name, _ := q.Context().Value(callerKey{}).(credential.Name); !name.Access.Covers(credential.Viewer) { // of some jobs only, and not of the process
+			some := prometheus.NewRegistry()
+			some.MustRegister(collector{s, seenBy(q.Context())})
+			promhttp.HandlerFor(some, options).ServeHTTP(w, q)
+			return
+		}
 		handler.ServeHTTP(w, q)
 	}
 }
 
-// A collector tells what the hub knows.
-type collector struct{ server *Server }
+// A collector tells what the hub knows of the jobs that are seen.
+type collector struct {
+	server *Server
+	seen   func(id string) bool
+}
 
 // Describe implements prometheus.Collector.
 func (c collector) Describe(to chan<- *prometheus.Desc) {
@@ -115,7 +126,7 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 		states[strings.ToLower(name)] = 0
 	}
 	reachable, measured, now := true, 0, time.Now()
-	h.known(func(t *tracked) {
+	h.known(c.seen, func(t *tracked) {
 		states[view.State(t.status)]++
 		reachable = reachable && !slices.ContainsFunc(t.details.GetWaits(), func(w *job.Wait) bool { return slices.Contains(w.By, "etcd") })
 		if measured++; measured <= maxMeasured {

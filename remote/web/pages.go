@@ -73,10 +73,10 @@ const maxSpark = 60
 // maxRows is how many jobs are listed: those that run, then those that were started last.
 const maxRows = 200
 
-// overviewPage is the table of jobs.
-func (s *Server) overviewPage(p page, now time.Time) {
+// overviewPage is the table of the jobs that are seen.
+func (s *Server) overviewPage(p page, seen func(id string) bool, now time.Time) {
 	n := 0
-	s.hub.known(func(t *tracked) {
+	s.hub.known(seen, func(t *tracked) {
 		if n < maxRows {
 			p.put("row/"+t.status.Job, t.row(n, now))
 		}

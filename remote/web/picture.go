@@ -1,6 +1,7 @@
 package web
 
 import (
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -17,6 +18,9 @@ func (s *Server) program(w http.ResponseWriter, q *http.Request) {
 	ctx, cancel := awaited(q.Context())
 	defer cancel()
 	all, err := s.cfg.Source.Programs(ctx, q.PathValue("job"))
+	if errors.Is(err, fault.NotFound) {
+		err = unknownJob(q.PathValue("job")) // the listener names those that there are, also to who may not see them
+	}
 	if err != nil {
 		refuse(w, err)
 		return

@@ -35,7 +35,7 @@ func (s *Server) overview(w http.ResponseWriter, q *http.Request) {
 		return
 	}
 	p := page{}
-	s.overviewPage(p, time.Now())
+	s.overviewPage(p, seenBy(q.Context()), time.Now())
 	answer(w, p)
 }
 
@@ -47,7 +47,7 @@ func (s *Server) job(w http.ResponseWriter, q *http.Request) {
 		return
 	}
 	p := page{}
-	s.overviewPage(p, time.Now())
+	s.overviewPage(p, seenBy(q.Context()), time.Now())
 	s.jobPage(p, id, time.Now())
 	answer(w, p)
 }
@@ -74,7 +74,7 @@ func (s *Server) stream(w http.ResponseWriter, q *http.Request) {
 	for {
 		next := s.hub.next()
 		p := page{}
-		s.overviewPage(p, time.Now())
+		s.overviewPage(p, seenBy(q.Context()), time.Now())
 		if id != "" {
 			s.jobPage(p, id, time.Now())
 		}
