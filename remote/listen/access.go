@@ -83,7 +83,11 @@ func mayCall(ctx context.Context, method string, tokens *credential.Tokens) erro
 	case !known:
 		return fault.E(fault.Denied, fault.Got(path.Base(method)+" from "+name.String()), fault.Want("a call from another listener"))
 	case name.Kind != credential.User || !name.Most().Covers(needs) || ofAll[path.Base(method)] && !name.Access.Covers(needs):
-		return fault.E(fault.Denied, fault.Got(path.Base(method)+" from "+name.String()), fault.Want(article(needs)+string(needs)),
+		want := article(needs) + string(needs)
+		if ofAll[path.Base(method)] {
+			want += " of all namespaces"
+		}
+		return fault.E(fault.Denied, fault.Got(path.Base(method)+" from "+name.String()), fault.Want(want),
 			fault.Hint("the user of the listener writes such credentials with \"edl credentials NAME --role "+string(needs)+" -o FILE\""))
 	}
 	return tokens.Counts(name)

@@ -68,7 +68,7 @@ func TestAuditLog(t *testing.T) {
 // A user can take its share of what a listener has, and leaves the rest to others.
 func TestBudgets(t *testing.T) {
 	b := &budget{}
-	eve, bob, root := caller{"eve", credential.Viewer}, caller{"bob", credential.Viewer}, caller{"root", credential.Admin}
+	eve, bob, root := caller{user: "eve", access: credential.Viewer}, caller{user: "bob", access: credential.Viewer}, caller{user: "root", access: credential.Admin}
 	var leave []func()
 	enter := func(c caller) error {
 		l, err := b.enter(c)

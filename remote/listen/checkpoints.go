@@ -17,12 +17,15 @@ import (
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/checkpoint"
+	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/remote/pserver"
 	"github.com/edl-go/edl/remote/wire"
 )
 
-// newRun names the checkpoints of one run of a job. A later job of the same name has another.
-func newRun(id string) string { return id + "-" + strings.ToLower(rand.Text()[:8]) }
+// newRun names the checkpoints of one run of a job. A later job of the same name has another. Names of checkpoints have dots of their own.
+func newRun(id string) string {
+	return strings.ReplaceAll(id, jobspec.Separator, "-") + "-" + strings.ToLower(rand.Text()[:8])
+}
 
 // storeTime bounds the first look at a store, when a job is submitted.
 const storeTime = 20 * time.Second
