@@ -48,7 +48,7 @@ func (f *webFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.key, "web-key", "", "the `FILE` with the key of --web-cert")
 	flags.StringVar(&f.issuer.URL, "oidc-issuer", "", "with --web: take tokens of the OpenID Connect issuer at `URL`, too")
 	flags.StringVar(&f.issuer.Audience, "oidc-audience", "", "the `AUDIENCE` that these tokens are for: what the issuer calls this listener")
-	flags.StringArrayVar(&f.roles, "oidc-role", nil, "`GROUP=ROLE`: users of this group of the issuer are viewer, submitter or admin; * is each group; may be repeated")
+	flags.StringArrayVar(&f.roles, "oidc-role", nil, "`GROUP=ROLE`: users of this group of the issuer are viewer, submitter or admin, of all namespaces or of one (ROLE@NAMESPACE); * is each group; may be repeated")
 	flags.StringVar(&f.issuer.UserClaim, "oidc-user-claim", "sub", "the `CLAIM` of tokens that names the user")
 	flags.StringVar(&f.issuer.GroupsClaim, "oidc-groups-claim", "groups", "the `CLAIM` of tokens that has the groups of the user")
 	flags.BoolVar(&f.debug, "web-debug", false, "with --web: let admins read profiles of the process, at /debug/pprof/")
@@ -67,13 +67,13 @@ func (f *webFlags) check(cmd *cobra.Command) error {
 			return err
 		}
 	}
-	f.issuer.Roles = map[string]credential.Access{}
+	f.issuer.Roles = map[string][]string{}
 	for _, text := range f.roles {
 		i := strings.LastIndex(text, "=")
 		if i < 1 {
 			return fault.E(fault.InvalidArgument, fault.At("--oidc-role"), fault.Got(fault.Quote(text)), fault.Want("GROUP=ROLE, such as ml=viewer"))
 		}
-		f.issuer.Roles[text[:i]] = credential.Access(text[i+1:])
+		f.issuer.Roles[text[:i]] = append(f.issuer.Roles[text[:i]], text[i+1:])
 	}
 	return checkAddress("--web", f.address)
 }

@@ -2,6 +2,7 @@ package credential
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -65,6 +66,26 @@ func TestTokens(t *testing.T) {
 	}
 }
 
+// A token has the roles in single namespaces that it was made with, and one that was made before there were such roles has its role in all.
+func TestTokensOfNamespaces(t *testing.T) {
+	path := filepath.Join(t.TempDir(), TokenFile)
+	tokens := OpenTokens(path)
+	old, token := newToken(Name{User: "old", Access: Submitter}, time.Hour)
+	earlier := fmt.Sprintf(`{"tokens": [{"name": "old", "role": "submitter", "sha256": %q, "created": %q, "expires": %q}]}`, token.Sum, token.Created.Format(time.RFC3339), token.Expires.Format(time.RFC3339))
+	if err := os.WriteFile(path, []byte(earlier), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	secret, err := tokens.Create(Name{User: "ann", Within: "submitter@ads,viewer@rank"}, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for token, want := range map[string]string{old: "submitter", secret: "submitter@ads,viewer@rank"} {
+		if name, err := OpenTokens(path).Check(token); err != nil || name.Roles() != want {
+			t.Errorf("%s: %v, want %s", name.Roles(), err, want)
+		}
+	}
+}
+
 // A file that others may change, or that is damaged, has no tokens. Those that were lent count.
 func TestTokensOfABadFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), TokenFile)
@@ -107,7 +128,7 @@ func TestTokensOfABadFile(t *testing.T) {
 		t.Errorf("a token that was lent: %v", err)
 	}
 	for _, name := range []string{"", "a\nb", strings.Repeat("x", 101)} {
-		if _, err := OpenTokens(filepath.Join(t.TempDir(), TokenFile)).Create(name, Viewer, 0); !errors.Is(err, fault.InvalidArgument) {
+		if _, err := OpenTokens(filepath.Join(t.TempDir(), TokenFile)).Create(Name{User: name, Access: Viewer}, 0); !errors.Is(err, fault.InvalidArgument) {
 			t.Errorf("name %q: %v", name, err)
 		}
 	}

@@ -224,3 +224,21 @@ func TestTheDataFolderIsTheListenersOwn(t *testing.T) {
 		t.Errorf("in the data folder there are %v, %v", entries, err)
 	}
 }
+
+// Places of one namespace are for its jobs alone, beside those of all.
+func TestPlacesOfNamespaces(t *testing.T) {
+	a := listen.Allowed{Data: &policy.Places{List: []string{"/all"}}, DataOf: map[string][]string{"ads": {"/data/ads"}}, SaveOf: map[string][]string{"rank": {"/models/rank"}}}
+	for _, c := range []struct {
+		namespace, path string
+		read, write     bool
+	}{
+		{"ads", "/all/x", true, false}, {"ads", "/data/ads/x", true, false}, {"ads", "/models/rank/x", false, false}, {"ads", "/data/adsx", false, false},
+		{"rank", "/all/x", true, false}, {"rank", "/data/ads/x", false, false}, {"rank", "/models/rank/x", true, true},
+		{"default", "/all/x", true, false}, {"default", "/data/ads/x", false, false}, {"default", "/models/rank/x", false, false},
+	} {
+		p := a.Bounds(c.namespace)
+		if read, write := p.CheckRead(c.path), p.CheckWrite(c.path); (read == nil) != c.read || (write == nil) != c.write {
+			t.Errorf("%s in %s: read %v, write %v", c.path, c.namespace, read, write)
+		}
+	}
+}

@@ -23,6 +23,7 @@ import (
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote/credential"
+	"github.com/edl-go/edl/remote/jobspec"
 )
 
 // Every route answers who may call it, and nobody else. The only routes without a token are the files of the page and the sign of life, and these tell nothing
@@ -89,6 +90,83 @@ func TestEveryRouteAsksForAToken(t *testing.T) {
 	plain := New(Config{Source: newFake(t), Tokens: s.tokens})
 	if w := recorded(plain, "/debug/pprof/heap", tokens[credential.Admin]); w.Code != http.StatusNotFound {
 		t.Errorf("profiles that nobody has asked for: %d", w.Code)
+	}
+}
+
+// Who has roles in single namespaces is told of the jobs there, and of no others: by no route, and not that there are some.
+func TestRoutesOfANamespace(t *testing.T) {
+	source := newFake(t)
+	source.change(func() {
+		for i, d := range source.jobs {
+			d = proto.CloneOf(d)
+			d.Status.Job, d.Status.Owner = jobspec.ID("ads", fmt.Sprint("their-", i)), "zoe"
+			source.jobs = append(source.jobs, d)
+		}
+	})
+	s := newSite(t, source, true)
+	for who, c := range map[string]struct {
+		roles        credential.Grants
+		sees, hidden string // jobs
+		telling      string // what nobody else's answers have
+	}{
+		"of ads": {"admin@ads", "ads.their-2", "digits", "alice"}, "of default": {"viewer@default", "digits", "ads.their-2", "zoe"}, "of another one": {"submitter@rank,viewer@web", "", "digits", "alice"},
+	} {
+		token, err := s.tokens.Create(credential.Name{User: who, Within: c.roles}, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		header := "Bearer " + token
+		for _, r := range s.routes() {
+			if r.needs == everybody {
+				continue
+			}
+			method, path, _ := strings.Cut(strings.NewReplacer("{job}", c.hidden).Replace(r.pattern), " ")
+			names := strings.Contains(r.pattern, "{job}")
+			if path == "/api/stream" {
+				path, names = path+"?job="+c.hidden, true
+			}
+			a := s.ask(t, method, path, header)
+			body, _ := io.ReadAll(io.LimitReader(a.Body, 1<<20))
+			want := http.StatusOK
+			switch {
+			case names:
+				want = http.StatusNotFound
+			case r.needs == credential.Admin:
+				want = http.StatusUnauthorized
+			}
+			if a.StatusCode != want || strings.Contains(string(body), c.telling) || !names && strings.Contains(string(body), c.hidden) {
+				t.Errorf("%s for a user %s: %d %.200q", path, who, a.StatusCode, body)
+			}
+			if path == "/metrics" && (strings.Contains(string(body), "go_goroutines") || strings.Contains(string(body), c.sees) != (c.sees != "")) {
+				t.Errorf("metrics for a user %s: %s", who, body)
+			}
+			if !names {
+				continue
+			}
+			missing := s.ask(t, method, strings.ReplaceAll(path, c.hidden, jobspec.ID(jobspec.NamespaceOf(c.hidden), "none")), header)
+			other, _ := io.ReadAll(missing.Body)
+			if missing.StatusCode != a.StatusCode || strings.ReplaceAll(string(other), jobspec.ID(jobspec.NamespaceOf(c.hidden), "none"), c.hidden) != string(body) {
+				t.Errorf("%s for a user %s: a job that is there is told apart from one that is not: %q and %q", path, who, body, other)
+			}
+		}
+		if c.sees == "" {
+			continue
+		}
+		for _, path := range []string{"/api/jobs/" + c.sees, "/api/jobs/" + c.sees + "/report", "/api/jobs/" + c.sees + "/logs"} {
+			a := s.get(t, path, header)
+			if body, _ := io.ReadAll(io.LimitReader(a.Body, 1<<22)); a.StatusCode != http.StatusOK || strings.Contains(string(body), c.telling) {
+				t.Errorf("%s for a user %s: %d", path, who, a.StatusCode)
+			}
+		}
+		for path, want := range map[string]string{"/api/stream": "row/" + c.sees, "/api/stream?job=" + c.sees: "head"} {
+			eventsOf(t, s.get(t, path, header).Body, func(_ int, p page) bool {
+				_, told := p["row/"+c.hidden]
+				if p[want] == nil || told {
+					t.Errorf("%s for a user %s: %s", path, who, p)
+				}
+				return false
+			})
+		}
 	}
 }
 

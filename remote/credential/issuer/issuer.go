@@ -1,7 +1,7 @@
 // Package issuer takes the tokens of an OpenID Connect issuer, such as the single sign-on of a company, for those of users of a listener. A token is a JWT that the
-// issuer has signed. What it says of its user, a claim, becomes the name, and its groups become a role:
+// issuer has signed. What it says of its user, a claim, becomes the name, and its groups become roles:
 //
-//	token --> signature, by a key that the issuer publishes --> issuer, audience, time --> user, and the greatest role of its groups
+//	token --> signature, by a key that the issuer publishes --> issuer, audience, time --> user, and the roles of its groups
 //
 // The issuer is asked for what it publishes when an Issuer is opened, and for its keys when a token is signed by one that is not known yet.
 package issuer
@@ -30,8 +30,9 @@ type Config struct {
 	Audience    string // that tokens must be for: what the issuer calls this listener
 	UserClaim   string // that names the user; empty: "sub"
 	GroupsClaim string // a list of texts, or one text; empty: "groups"
-	// Roles are the roles of groups. A user has the greatest one of its groups; AnyGroup is that of each user whom the issuer knows.
-	Roles map[string]credential.Access
+	// Roles are the roles of groups, as credential.ParseGrants reads them: in all namespaces, such as "viewer", and in single ones, such as "submitter@ads". A user has those of
+	// all its groups, and of several for one namespace the greatest; AnyGroup has those of each user whom the issuer knows.
+	Roles map[string][]string
 }
 
 // AnyGroup stands for the groups of every user in Config.Roles.
@@ -68,9 +69,9 @@ func Open(ctx context.Context, c Config) (*Issuer, error) {
 	if c.Audience == "" || len(c.Roles) == 0 {
 		return nil, fault.E(fault.InvalidArgument, fault.At(where), fault.Got("an issuer without an audience or roles"), fault.Want("the audience of this listener, and at least one role of a group"))
 	}
-	for group, access := range c.Roles {
-		if !slices.Contains(credential.Accesses(), access) {
-			return nil, fault.E(fault.InvalidArgument, fault.At(where), fault.Gotf("the role %s for group %s", fault.Quote(string(access)), fault.Quote(group)), fault.Want("viewer, submitter or admin"))
+	for group, roles := range c.Roles {
+		if _, _, err := credential.ParseGrants(roles...); err != nil {
+			return nil, fault.E(fault.InvalidArgument, fault.At(where), fault.Got("the roles of group "+fault.Quote(group)), fault.Want("roles of a listener"), fault.Cause(err))
 		}
 	}
 	c.UserClaim, c.GroupsClaim = cmp.Or(c.UserClaim, "sub"), cmp.Or(c.GroupsClaim, "groups")
@@ -149,15 +150,19 @@ func (i *Issuer) Check(ctx context.Context, token string) (credential.Name, erro
 	if user == "" || len(user) > maxName || strings.ContainsFunc(user, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		return credential.Name{}, denied("a token without a name in the claim %s", fault.Quote(i.config.UserClaim))
 	}
-	access := i.access(claims[i.config.GroupsClaim])
-	if access == "" {
+	roles := i.roles(claims[i.config.GroupsClaim])
+	if len(roles) == 0 {
 		return credential.Name{}, denied("the token of %s, none of whose groups has a role here", fault.Quote(user))
 	}
-	return credential.Name{Kind: credential.User, User: user, Access: access}, nil
+	access, within, err := credential.ParseGrants(roles...)
+	if err != nil {
+		return credential.Name{}, denied("the token of %s, whose groups have too many roles: %v", fault.Quote(user), err)
+	}
+	return credential.Name{Kind: credential.User, User: user, Access: access, Within: within}, nil
 }
 
-// access is the greatest role of the groups that a token names; empty: none.
-func (i *Issuer) access(groups any) credential.Access {
+// roles are those of the groups that a token names.
+func (i *Issuer) roles(groups any) []string {
 	var names []any
 	switch g := groups.(type) {
 	case string:
@@ -165,12 +170,10 @@ func (i *Issuer) access(groups any) credential.Access {
 	case []any:
 		names = g
 	}
-	have := i.config.Roles[AnyGroup]
+	have := slices.Clone(i.config.Roles[AnyGroup])
 	for _, name := range names {
 		if text, ok := name.(string); ok && text != AnyGroup {
-			if access := i.config.Roles[text]; access != "" && access.Covers(have) {
-				have = access
-			}
+			have = append(have, i.config.Roles[text]...)
 		}
 	}
 	return have

@@ -110,7 +110,7 @@ func (s *signer) token(t *testing.T, claims map[string]any) string {
 
 func TestTokensOfAnIssuer(t *testing.T) {
 	a := newAuthority(t)
-	i, err := Open(t.Context(), Config{URL: a.URL, Audience: "edl", UserClaim: "email", Roles: map[string]credential.Access{"staff": credential.Viewer, "ml": credential.Submitter, "ops": credential.Admin}})
+	i, err := Open(t.Context(), Config{URL: a.URL, Audience: "edl", UserClaim: "email", Roles: map[string][]string{"staff": {"viewer"}, "ml": {"submitter"}, "ops": {"admin"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,10 +173,25 @@ func TestTokensOfAnIssuer(t *testing.T) {
 	}
 }
 
+// Groups have roles in single namespaces, too: those of all groups of a user count, the greatest where several are for one namespace.
+func TestNamespacesOfGroups(t *testing.T) {
+	a := newAuthority(t)
+	i, err := Open(t.Context(), Config{URL: a.URL, Audience: "edl", Roles: map[string][]string{"staff": {"viewer"}, "ads": {"submitter@ads", "viewer@rank"}, "rank": {"admin@rank"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for groups, want := range map[string]string{"ads": "submitter@ads,viewer@rank", "ads rank": "submitter@ads,admin@rank", "rank staff": "viewer,admin@rank", "staff": "viewer"} {
+		claims := map[string]any{"iss": a.URL, "aud": "edl", "sub": "17", "groups": strings.Fields(groups), "exp": time.Now().Add(time.Hour).Unix()}
+		if who, err := i.Check(t.Context(), a.key.Load().token(t, claims)); err != nil || who.Roles() != want {
+			t.Errorf("groups %s: %s, %v, want %s", groups, who.Roles(), err, want)
+		}
+	}
+}
+
 // A new key of the issuer counts as soon as a token comes, and the old one no more. Tokens that anybody makes up let it be asked only from time to time.
 func TestKeysOfAnIssuer(t *testing.T) {
 	a := newAuthority(t)
-	i, err := Open(t.Context(), Config{URL: a.URL, Audience: "edl", Roles: map[string]credential.Access{AnyGroup: credential.Viewer}})
+	i, err := Open(t.Context(), Config{URL: a.URL, Audience: "edl", Roles: map[string][]string{AnyGroup: {"viewer"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,14 +246,14 @@ func await(t *testing.T, so func() bool, what string) {
 
 func TestOpenRefuses(t *testing.T) {
 	a := newAuthority(t)
-	roles := map[string]credential.Access{AnyGroup: credential.Viewer}
+	roles := map[string][]string{AnyGroup: {"viewer"}}
 	for name, c := range map[string]Config{
 		"http":          {URL: "http://login.example.org", Audience: "edl", Roles: roles},
 		"a user":        {URL: "https://me@login.example.org", Audience: "edl", Roles: roles},
 		"no URL":        {URL: "login", Audience: "edl", Roles: roles},
 		"no audience":   {URL: a.URL, Roles: roles},
 		"no roles":      {URL: a.URL, Audience: "edl"},
-		"no such role":  {URL: a.URL, Audience: "edl", Roles: map[string]credential.Access{"ops": "root"}},
+		"no such role":  {URL: a.URL, Audience: "edl", Roles: map[string][]string{"ops": {"root"}}},
 		"another name":  {URL: strings.Replace(a.URL, "127.0.0.1", "localhost", 1), Audience: "edl", Roles: roles},
 		"another place": {URL: a.URL + "/realms/x", Audience: "edl", Roles: roles},
 	} {
