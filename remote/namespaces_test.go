@@ -88,7 +88,7 @@ func TestNamespacesOfAListener(t *testing.T) {
 							named = true
 						}
 					}
-					if f := m.Input().Fields().ByName("id"); f != nil { // of a piece
+					if f := m.Input().Fields().ByName("id"); f != nil && m.Name() == "RunStep" { // of a piece
 						of := in.Mutable(f).Message()
 						of.Set(f.Message().Fields().ByName("job"), protoreflect.ValueOfString(id))
 						named = true

@@ -10,7 +10,9 @@ import (
 
 // What a job waits for names jobs of its own namespace, and says of others only that they are of another one.
 func TestReasonsNameNoOtherNamespace(t *testing.T) {
-	q := newQueue(&Config{Cores: 2000})
+	sharing := schedule.DefaultPolicy()
+	sharing.Turn = 0
+	q := newQueue(&Config{Cores: 2000, Sharing: sharing})
 	defer q.close()
 	enter := func(id string, priority int) {
 		t.Helper()

@@ -237,7 +237,7 @@ func (s *states) release(id string) error {
 	defer s.mu.Unlock()
 	k := s.held[id]
 	if k == nil || k.pending || k.released {
-		return fault.E(fault.NotFound, fault.Got("state "+fault.Quote(id)), fault.Want("a state that the listener holds"))
+		return noState(id)
 	}
 	k.released = true
 	s.removeUnused(id)
