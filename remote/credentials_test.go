@@ -423,8 +423,8 @@ func TestWhatUsersMayDo(t *testing.T) {
 	}
 }
 
-// A listener is a namespace: alice is a submitter at one and a viewer at another, and what the first one's authority gives her counts for nothing at the second.
-func TestListenersAreNamespaces(t *testing.T) {
+// Alice is a submitter at one listener and a viewer at another, and what the authority of the first one gives her counts for nothing at the second.
+func TestListenersOfTwoAuthorities(t *testing.T) {
 	t.Parallel()
 	roles := []credential.Access{credential.Submitter, credential.Viewer}
 	var own []*credential.Credentials // of alice, by listener

@@ -3203,7 +3203,6 @@ type JobStatus struct {
 	RanMs          int64                  `protobuf:"varint,35,opt,name=ran_ms,json=ranMs,proto3" json:"ran_ms,omitempty"`                                                               // for how long its roles have run, without the time in which they were suspended
 	Evaluated      *Evaluated             `protobuf:"bytes,36,opt,name=evaluated,proto3" json:"evaluated,omitempty"`                                                                     // the last evaluation of this attempt; absent: none yet
 	Last           []*MetricValue         `protobuf:"bytes,37,rep,name=last,proto3" json:"last,omitempty"`                                                                               // the numbers that the last step has fetched: name and value, at most 16
-	Namespace      string                 `protobuf:"bytes,38,opt,name=namespace,proto3" json:"namespace,omitempty"`                                                                     // that the job belongs to
 	CompletePasses int32                  `protobuf:"varint,34,opt,name=complete_passes,json=completePasses,proto3" json:"complete_passes,omitempty"`                                    // of passes: how many are trained whole, those before this job, too
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -3475,13 +3474,6 @@ func (x *JobStatus) GetLast() []*MetricValue {
 		return x.Last
 	}
 	return nil
-}
-
-func (x *JobStatus) GetNamespace() string {
-	if x != nil {
-		return x.Namespace
-	}
-	return ""
 }
 
 func (x *JobStatus) GetCompletePasses() int32 {
@@ -4453,7 +4445,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04line\x18\x02 \x01(\tR\x04line\x12\x14\n" +
 	"\x05flops\x18\x03 \x01(\x03R\x05flops\x12\x14\n" +
-	"\x05bytes\x18\x04 \x01(\x03R\x05bytes\"\xd8\t\n" +
+	"\x05bytes\x18\x04 \x01(\x03R\x05bytes\"\xba\t\n" +
 	"\tJobStatus\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12$\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x0e.edl.job.StateR\x05state\x12!\n" +
@@ -4490,8 +4482,7 @@ const file_proto_job_job_proto_rawDesc = "" +
 	"\x0fearlier_records\x18! \x01(\x03R\x0eearlierRecords\x12\x15\n" +
 	"\x06ran_ms\x18# \x01(\x03R\x05ranMs\x120\n" +
 	"\tevaluated\x18$ \x01(\v2\x12.edl.job.EvaluatedR\tevaluated\x12(\n" +
-	"\x04last\x18% \x03(\v2\x14.edl.job.MetricValueR\x04last\x12\x1c\n" +
-	"\tnamespace\x18& \x01(\tR\tnamespace\x12'\n" +
+	"\x04last\x18% \x03(\v2\x14.edl.job.MetricValueR\x04last\x12'\n" +
 	"\x0fcomplete_passes\x18\" \x01(\x05R\x0ecompletePasses\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +

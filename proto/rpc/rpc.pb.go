@@ -942,11 +942,11 @@ func (x *NodeStatus) GetCordoned() bool {
 type ListRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	States        []job.State            `protobuf:"varint,1,rep,packed,name=states,proto3,enum=edl.job.State" json:"states,omitempty"`                                                // in one of them
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`                                                                               // a name, or a pattern with * for any letters
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`                                                                               // a name or an id, or a pattern with * for any letters
 	Labels        map[string]string      `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // with all of them
 	Owner         string                 `protobuf:"bytes,4,opt,name=owner,proto3" json:"owner,omitempty"`
-	Namespace     string                 `protobuf:"bytes,6,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	Limit         int32                  `protobuf:"varint,5,opt,name=limit,proto3" json:"limit,omitempty"` // at most so many, those that were submitted last; 0: all
+	Namespace     string                 `protobuf:"bytes,6,opt,name=namespace,proto3" json:"namespace,omitempty"` // empty: each that the caller may see
+	Limit         int32                  `protobuf:"varint,5,opt,name=limit,proto3" json:"limit,omitempty"`        // at most so many, those that were submitted last; 0: all
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

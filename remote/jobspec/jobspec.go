@@ -47,6 +47,9 @@ func NamespaceOf(id string) string {
 	return credential.DefaultNamespace
 }
 
+// NameOf is the name of the job with an id, within its namespace.
+func NameOf(id string) string { return id[strings.Index(id, Separator)+1:] }
+
 // IsID reports whether a text can be the id of a job.
 func IsID(id string) bool {
 	namespace, name, ok := strings.Cut(id, Separator)

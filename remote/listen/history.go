@@ -87,9 +87,14 @@ func (s *Server) List(ctx context.Context, m *rpc.ListRequest) (*rpc.ListRespons
 	return r, nil
 }
 
+func matches(pattern, name string) bool {
+	ok, _ := path.Match(pattern, name)
+	return ok
+}
+
 // fits reports whether a job is wanted.
 func fits(m *rpc.ListRequest, s *job.JobStatus) bool {
-	if named, _ := path.Match(m.Name, s.Job); m.Name != "" && !named {
+	if m.Name != "" && !matches(m.Name, s.Job) && !matches(m.Name, jobspec.NameOf(s.Job)) {
 		return false
 	}
 	for key, value := range m.Labels {
