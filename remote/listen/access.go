@@ -125,5 +125,5 @@ func acted(ctx context.Context, s *Server, id string) (*Job, error) {
 
 // seen returns a job that the caller of a context may know of. Of one in another namespace it says what it says where there is none.
 func seen(ctx context.Context, m *Manager, id string) (*Job, error) {
-	return m.find(id, callerOf(ctx).sees)
+	return find(m, id, callerOf(ctx).sees)
 }

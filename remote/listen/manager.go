@@ -321,11 +321,11 @@ func Busy(m *Manager) bool {
 
 // Job returns a job by its id.
 func (m *Manager) Job(id string) (*Job, error) {
-	return m.find(id, func(string) bool { return true })
+	return find(m, id, func(string) bool { return true })
 }
 
 // find returns a job by its id, of those in namespaces that sees lets the caller know of.
-func (m *Manager) find(id string, sees func(namespace string) bool) (*Job, error) {
+func find(m *Manager, id string, sees func(namespace string) bool) (*Job, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	j, ok := m.jobs[id]
