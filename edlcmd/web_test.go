@@ -76,7 +76,8 @@ func TestListenerWithPages(t *testing.T) {
 		}
 		return strings.TrimSpace(string(b))
 	}
-	made := token("create", "grafana")
+	grafana := token("create", "grafana")
+	made := grafana
 	if list := token("list"); !strings.Contains(list, "grafana  viewer") || strings.Contains(list, made) {
 		t.Errorf("the list of tokens:\n%s", list)
 	}
@@ -109,6 +110,27 @@ func TestListenerWithPages(t *testing.T) {
 	}
 	if said, err := asUser("stop", "j", "--listener", address); err == nil || !strings.Contains(said, "want a submitter") {
 		t.Errorf("edl stop of a viewer: %v: %s", err, said)
+	}
+	// One with roles in single namespaces has no machines to see.
+	made = token("create", "ann", "--role", "viewer@rank", "--role", "submitter@ads")
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"login", base, "-o", file}, "user/ann/submitter@ads,viewer@rank"}, {[]string{"top", "--once", "--listener", address}, "WAITS FOR"},
+		{[]string{"jobs", "--namespace", "ads", "--listener", address}, "RECORDS"}, {[]string{"node", "list", "--listener", address}, "want a viewer of all namespaces"},
+		{[]string{"stop", "j", "--namespace", "rank", "--listener", address}, `got job "rank.j"`},
+	} {
+		if said, _ := asUser(c.args...); !strings.Contains(said, c.says) {
+			t.Errorf("edl %v: %s, want %q", c.args, said, c.says)
+		}
+	}
+	if got := status("/api/jobs", made); got != 200 {
+		t.Errorf("the jobs of a namespace: %d", got)
+	}
+	made = grafana
+	if said, err := asUser("login", base, "-o", file); err != nil {
+		t.Errorf("edl login: %v: %s", err, said)
 	}
 	token("revoke", "grafana")
 	if said, err := asUser("jobs", "--listener", address); err == nil || !strings.Contains(said, "a token that this listener does not know, or no longer") {

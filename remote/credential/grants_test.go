@@ -22,11 +22,11 @@ func TestRolesInNamespaces(t *testing.T) {
 	}
 	const none = credential.Access("")
 	for _, c := range []struct {
-		roles              []string
-		text               string
+		roles               []string
+		text                string
 		ads, rank, fallback credential.Access
-		most               credential.Access
-		submits            []string
+		most                credential.Access
+		submits             []string
 	}{
 		{[]string{"viewer"}, "viewer", credential.Viewer, credential.Viewer, credential.Viewer, credential.Viewer, nil},
 		{[]string{"admin"}, "admin", credential.Admin, credential.Admin, credential.Admin, credential.Admin, nil},

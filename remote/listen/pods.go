@@ -21,7 +21,7 @@ func checkPods(l launch.Launcher, spec *job.JobSpec) error {
 		return fault.E(fault.InvalidArgument, fault.At("job"), fault.Got("the queue "+fault.Quote(spec.Queue)), fault.Want("it in a TrainingJob, which the queue admits"))
 	}
 	if p, ok := l.(PodLauncher); ok {
-		if spec.Namespace != credential.DefaultNamespace {
+		if spec.Namespace != "" && spec.Namespace != credential.DefaultNamespace {
 			return fault.E(fault.InvalidArgument, fault.At("job"), fault.Got("the namespace "+fault.Quote(spec.Namespace)+" at a listener whose roles are pods"), fault.Want("none"),
 				fault.Hint("it has the namespace of Kubernetes in which the listener is: submit to a listener there"))
 		}
