@@ -339,5 +339,7 @@ func (d *doctor) etcd(ctx context.Context, f *doctorFlags) {
 	}
 	if err != nil {
 		d.wrong("etcd", unanswered(f.endpoints, err), "start it, or look at its log")
+		return
 	}
+	d.ok("etcd users", "%s", sharedEtcd)
 }

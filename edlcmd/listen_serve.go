@@ -58,6 +58,9 @@ func serveJobs(cmd *cobra.Command, c *console, f *listenFlags) (err error) {
 	if _, err := fmt.Fprintln(c.out, "listening on", l.Address()); err != nil {
 		return err
 	}
+	if len(f.endpoints) > 0 {
+		s.log.Info(sharedEtcd)
+	}
 	hidden, err := s.show(ctx, l)
 	if err != nil {
 		return errors.Join(err, l.HandOver())
@@ -72,6 +75,9 @@ func serveJobs(cmd *cobra.Command, c *console, f *listenFlags) (err error) {
 	}
 	return err
 }
+
+// sharedEtcd is what is said of an etcd that is not the listener's own: there a job has no user.
+const sharedEtcd = "the roles of all jobs, of each namespace, show this etcd what the listener is given for it, and reach the keys of all jobs there"
 
 // check refuses flags that do not go together, and returns the options that follow from those of etcd and from what jobs share.
 func (f *listenFlags) check(cmd *cobra.Command, c *console) ([]remote.Option, error) {

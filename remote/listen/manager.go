@@ -181,7 +181,7 @@ func (m *Manager) start(ctx context.Context, spec *job.JobSpec, continues string
 		return nil, err
 	}
 	if spec.Priority > 0 && !by.access.Covers(credential.Admin) {
-		return nil, fault.E(fault.Denied, fault.Gotf("the priority %d of a job of the %s %s", spec.Priority, by.access, fault.Quote(by.user)), fault.Want("0 or less: an admin decides who comes before others"))
+		return nil, fault.E(fault.Denied, fault.Gotf("the priority %d of a job of %s, %s", spec.Priority, fault.Quote(by.user), by.name.Roles()), fault.Want("0 or less: an admin of all namespaces decides who comes before others"))
 	}
 	allowed := m.cfg.Allowed.of(by, spec.Namespace)
 	if store := spec.Checkpoints.GetStore(); allowed.ReadsAll() && isOurStore(m, store) { // one without bounds may go on in the store of another job
