@@ -450,15 +450,19 @@ func (c *Checkpoint) readPiece(ctx context.Context, p placed, read func(in io.Re
 	case errors.Is(err, fault.Corrupt) && in.crc == p.Crc32C:
 		return fault.E(fault.Corrupt, fault.At(where), fault.Var(p.Variable), fault.Cause(err))
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return fault.E(fault.Corrupt, fault.At(where), fault.Var(p.Variable), fault.Got("fewer bytes"), fault.Wantf("%d from %d on", p.Bytes, p.Offset))
+		return fault.E(fault.Corrupt, fault.At(where), fault.Var(p.Variable), fault.Got("fewer bytes"), fault.Wantf("%d from %d on", p.Bytes, p.Offset),
+			fault.Hint(useOlder))
 	case err != nil && !errors.Is(err, fault.Corrupt):
 		return fault.E(fault.Unavailable, fault.At(where), fault.Cause(err))
 	case in.crc != p.Crc32C:
 		return fault.E(fault.Corrupt, fault.At(where), fault.Var(p.Variable), fault.Got("bytes that have changed: their sum differs"),
-			fault.Want("those that edl wrote"), fault.Hint("use an older checkpoint; \"edl checkpoint verify\" checks all"))
+			fault.Want("those that edl wrote"), fault.Hint(useOlder))
 	}
 	return nil
 }
+
+// useOlder is what to do about a checkpoint whose bytes are not those that were written.
+const useOlder = "use an older checkpoint; \"edl checkpoint verify\" checks all"
 
 // A summed reader sums up what is read.
 type summed struct {
@@ -499,7 +503,8 @@ func (c *Checkpoint) verify(ctx context.Context, shard *job.Shard) error {
 		return fault.E(fault.KindOf(err), fault.At(where), fault.Cause(err))
 	}
 	if n != shard.Bytes || !bytes.Equal(sum, shard.Sha256) {
-		return fault.E(fault.Corrupt, fault.At(where), fault.Gotf("%d bytes with the sum %x", n, sum), fault.Wantf("%d bytes with %x", shard.Bytes, shard.Sha256))
+		return fault.E(fault.Corrupt, fault.At(where), fault.Gotf("%d bytes with the sum %x", n, sum), fault.Wantf("%d bytes with %x", shard.Bytes, shard.Sha256),
+			fault.Hint("use an older checkpoint: \"edl checkpoint list\" has the others"))
 	}
 	return nil
 }
