@@ -9,7 +9,9 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/edl-go/edl/executor/export"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/remote/checkpoint"
 	"github.com/spf13/cobra"
 )
@@ -210,6 +212,7 @@ func newCheckpointVerify(c *console) *cobra.Command {
 
 func newCheckpointExport(c *console) *cobra.Command {
 	var dir string
+	var overwrite bool
 	cmd := &cobra.Command{
 		Use:     "export STORE[@STEPS|@NAME] -o DIR",
 		Short:   "Write a checkpoint as a directory of variables, for --params",
@@ -220,6 +223,9 @@ func newCheckpointExport(c *console) *cobra.Command {
 				return fault.E(fault.InvalidArgument, fault.At("-o"), fault.Got("no directory"), fault.Want("-o DIR"))
 			}
 			return withCheckpoint(cmd.Context(), args[0], func(k *checkpoint.Checkpoint) error {
+				if err := export.CheckSave(cmd.Context(), dir, variablesOf(k), overwrite); err != nil {
+					return err
+				}
 				if err := k.Export(cmd.Context(), dir); err != nil {
 					return err
 				}
@@ -229,7 +235,18 @@ func newCheckpointExport(c *console) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVarP(&dir, "out", "o", "", "write to the directory `DIR`")
+	cmd.Flags().BoolVar(&overwrite, "overwrite", false, "replace another model there")
 	return cmd
+}
+
+// variablesOf is a program with the variables of a checkpoint. A manifest does not tell parameters from what optimizers remember, so all count as parameters.
+func variablesOf(k *checkpoint.Checkpoint) *program.Program {
+	p := program.New()
+	for _, name := range k.Variables() {
+		dtype, dims, _ := k.Describe(name)
+		p.Global().EnsureVar(program.Var{Name: name, Kind: program.LoDTensor, DType: dtype, Dims: dims, Persistable: true, IsParameter: true})
+	}
+	return p
 }
 
 func newCheckpointPrune(c *console) *cobra.Command {

@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -462,6 +463,11 @@ func TestManifest(t *testing.T) {
 	}
 	if _, err := decodeManifest(b); !errors.Is(err, fault.Unsupported) {
 		t.Errorf("a later version: %v", err)
+	}
+	sealed := append([]byte(magic), 0xff, 0xff)
+	sum := sha256.Sum256(sealed)
+	if _, err := decodeManifest(append(sealed, sum[:]...)); !errors.Is(err, fault.Corrupt) || !strings.Contains(err.Error(), "got bytes that are no manifest, want") {
+		t.Errorf("bytes of something else with their sum: %v", err)
 	}
 	if _, err := s.Read(t.Context(), "../x"); !errors.Is(err, fault.NotFound) {
 		t.Errorf("a name that leads out: %v", err)

@@ -59,7 +59,7 @@ func decodeManifest(b []byte) (*state.Checkpoint, error) {
 	}
 	m := &state.Checkpoint{}
 	if err := proto.Unmarshal(b[len(magic):end], m); err != nil {
-		return nil, fault.Wrap(fault.Corrupt, "manifest", err)
+		return nil, corrupt("bytes that are no manifest", "those that edl wrote")
 	}
 	if m.Version < 1 || m.Version > version {
 		return nil, fault.E(fault.Unsupported, fault.At("manifest"), fault.Gotf("version %d", m.Version), fault.Wantf("version 1 to %d", version))
