@@ -92,6 +92,9 @@ type Def struct {
 	// State lists the outputs that a forward pass writes to persistable variables, and how the values of several trainers merge.
 	State map[string]Merge
 
+	// Totals lists outputs that are sums over the rows of the batch, such as a number of errors.
+	Totals []string
+
 	// Effect says that a run does more than write its outputs: it writes to the log, or ends the step with an error. An executor runs such an op even if nobody
 	// reads what it writes, and keeps the order of those of a block.
 	Effect bool

@@ -24,6 +24,7 @@ type division struct {
 	of      map[string]share
 	some    map[string]bool // variables that are apart, and have rows of some records only: a half of the batch
 	axis    map[string]int  // of a variable that is apart: the axis of the records, if it is not axis 0
+	runs    map[string]int  // of a variable that is apart: how many runs of all records follow one another along axis 0, with as many rows each, if more than one
 	step    map[string]bool // arrays whose items are the steps of the longest sequence
 	count   map[string]bool // rows of the sequences that have a step. They may be counted, as DynamicRNN.memory of Fluid does for the first state, and nothing else
 	at      *program.Op     // the first op that mixes rows
@@ -34,7 +35,7 @@ type division struct {
 
 // divide follows the shares through the forward pass. fed reports whether a variable that no op writes comes with the batch.
 func divide(block *program.Block, forward []*program.Op, fed func(name string) bool, typeOf func(name string) (Meta, bool), records *records) *division {
-	d := &division{records: records, of: map[string]share{}, axis: map[string]int{}, some: map[string]bool{}, step: map[string]bool{}, count: map[string]bool{}, typeOf: typeOf}
+	d := &division{records: records, of: map[string]share{}, axis: map[string]int{}, runs: map[string]int{}, some: map[string]bool{}, step: map[string]bool{}, count: map[string]bool{}, typeOf: typeOf}
 	for _, op := range forward {
 		for _, name := range op.InputNames() {
 			if _, known := d.of[name]; !known && fed(name) {
@@ -77,6 +78,7 @@ func (d *division) write(op *program.Op, names []string, s share, keeps bool) {
 		}
 		d.of[name] = s
 		delete(d.axis, name)
+		delete(d.runs, name)
 		delete(d.count, name)
 		if d.some[name] = s == apart && (some || keeps && d.some[name]); !d.some[name] {
 			delete(d.some, name)
@@ -101,6 +103,8 @@ func (d *division) run(block *program.Block, op *program.Op) {
 		d.runBlock(block, op)
 	case def.Class == Control:
 		d.runControl(op, def)
+	case d.hasRuns(op):
+		d.runAlong(block, op, def)
 	case d.turns(op, def):
 		d.turn(op, def)
 	default:
@@ -160,7 +164,7 @@ func (d *division) runControl(op *program.Op, def *Def) {
 	values := d.largest(slices.DeleteFunc(op.InputNames(), func(name string) bool { return slices.Contains(op.Inputs["I"], name) }))
 	index := d.largest(op.Inputs["I"])
 	out := op.OutputNames()
-	turned := slices.ContainsFunc(op.InputNames(), func(name string) bool { return d.axis[name] != 0 })
+	turned := slices.ContainsFunc(op.InputNames(), func(name string) bool { return d.axis[name] != 0 || d.runs[name] > 1 })
 	switch {
 	case values == mixed || values == apart && turned || index > steps || op.Type == "select_input" && d.largest(op.Inputs["Mask"]) > common:
 		d.write(op, out, mixed, false)
@@ -300,7 +304,11 @@ func (d *division) runSteps(block *program.Block, op *program.Op, steps Steps) {
 		d.set(op, name, s, at-1)
 	}
 	for i, name := range steps.Before {
-		d.set(op, name, d.of[steps.Initial[i]], d.axis[steps.Initial[i]])
+		s := d.of[steps.Initial[i]]
+		if d.runs[steps.Initial[i]] > 1 {
+			s = mixed
+		}
+		d.set(op, name, s, d.axis[steps.Initial[i]])
 	}
 	for changed := true; changed; { // shares only grow
 		changed = false

@@ -122,6 +122,9 @@ func (r *reductions) of(name string) (Merge, error) {
 
 // through returns how op reduced its output name.
 func (r *reductions) through(op *program.Op, name string) (Merge, error) {
+	if def, ok := Lookup(op.Type); ok && slices.ContainsFunc(def.Totals, func(slot string) bool { return slices.Contains(op.Outputs[slot], name) }) {
+		return r.total(op, name)
+	}
 	switch op.Type {
 	case "mean", "reduce_mean", "reduce_sum":
 		if r.isScalar(op.In("X")) || reducesRows(r, r.writers[op.In("X")]) {
@@ -169,6 +172,20 @@ func (r *reductions) through(op *program.Op, name string) (Merge, error) {
 		}
 	}
 	return MergeNone, r.unclear(name, "a loss computed by "+op.Type)
+}
+
+// total returns how an op reduced the batch whose output is a sum over rows: each of its inputs must have the rows of the batch, or be the same for all.
+func (r *reductions) total(op *program.Op, name string) (Merge, error) {
+	for _, in := range op.InputNames() {
+		if !r.batch[in] {
+			continue
+		}
+		if err := r.checkRows(in); err != nil {
+			return MergeNone, err
+		}
+		r.over[name] = in
+	}
+	return MergeSum, nil
 }
 
 // reducesRows reports whether an op reduces the rows of the batch, and no other axis, as in a loss that is a mean over the batch for each step: numbers are left, one for
@@ -351,10 +368,12 @@ func (r *reductions) checkRows(name string) error {
 		return err
 	}
 	clear(r.rowwise)
-	if !slices.ContainsFunc(r.forward, func(op *program.Op) bool { return op.Type == "transpose" || op.Type == "transpose2" }) {
+	if !slices.ContainsFunc(r.forward, func(op *program.Op) bool {
+		return slices.Contains([]string{"transpose", "transpose2", "stack", "concat"}, op.Type)
+	}) {
 		return err
 	}
-	divideShares(r) // the records may lie along another axis in between
+	divideShares(r) // the records may lie along another axis in between, or several times along axis 0
 	if checkOps(r, name) != nil {
 		r.shares = nil
 		clear(r.rowwise)

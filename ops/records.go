@@ -19,13 +19,18 @@ type records struct {
 }
 
 // keptApart reports whether an op that keeps the order of the elements of X keeps those of each record apart. An op that gives its result the extents that a tensor says does so, too, if
-// all its rows are equal. divided reports whether the batch of a slot is divided.
+// all its rows are equal, or numbers by chance, which follow from the place of a row in the whole batch. An op that moves values among the frames of a video does so if a record has whole videos. divided reports whether the batch of a slot is divided.
 func (r *records) keptApart(op *program.Op, divided func(slot string) bool) bool {
 	from := []string{op.Out("Out")}
 	switch {
 	case keepsOrder(op):
 		from = append(from, op.In("X"))
-	case op.Type == "fill_constant" || op.Type == "expand_v2":
+	case op.Type == "temporal_shift": // moves among the frames of a video: a record must have whole videos
+		from = append(from, op.In("X"))
+		if frames, _ := op.Int("seg_num"); frames < 1 || r.rows(op.In("X"), 1)%frames != 0 {
+			return false
+		}
+	case slices.Contains([]string{"fill_constant", "expand_v2", "uniform_random", "gaussian_random", "truncated_gaussian_random"}, op.Type):
 		if divided("X") || divided("ValueTensor") {
 			return false
 		}
@@ -48,7 +53,7 @@ func (r *records) elements(op *program.Op) []string {
 	switch op.Type {
 	case "reshape2", "reshape", "expand_v2":
 		slot = []string{"Shape", "ShapeTensor", "expand_shapes_tensor"}
-	case "fill_constant":
+	case "fill_constant", "uniform_random", "gaussian_random", "truncated_gaussian_random":
 		slot = []string{"ShapeTensor", "ShapeTensorList"}
 	}
 	if !slices.ContainsFunc(slot, func(slot string) bool { return len(op.Inputs[slot]) > 0 }) || !r.readShape() {

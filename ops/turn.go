@@ -13,7 +13,13 @@ func (d *division) turns(op *program.Op, def *Def) bool {
 		return false
 	}
 	to, _ := op.Int("output_dim_idx")
-	return op.Type == "transpose" || op.Type == "transpose2" || def.RecordsAlong != nil || op.Type == "fill_constant_batch_size_like" && to != 0 || d.reshaped(op, 0) > 0 || slices.ContainsFunc(op.InputNames(), func(name string) bool { return d.axis[name] != 0 })
+	return op.Type == "transpose" || op.Type == "transpose2" || def.RecordsAlong != nil || op.Type == "fill_constant_batch_size_like" && to != 0 || d.stacksBefore(op) || d.reshaped(op, 0) > 0 || slices.ContainsFunc(op.InputNames(), func(name string) bool { return d.axis[name] != 0 })
+}
+
+// stacksBefore reports whether an op puts variables that all have the rows of the batch beside one another along a new axis before them.
+func (d *division) stacksBefore(op *program.Op) bool {
+	axis, _ := op.Int("axis")
+	return op.Type == "stack" && axis == 0 && !slices.ContainsFunc(op.InputNames(), func(name string) bool { return d.of[name] != apart })
 }
 
 // turn follows an op whose records lie along another axis than axis 0, or get there. It knows ops that transpose, that compute each element by itself, that work along other axes, and those
@@ -89,6 +95,14 @@ var alongAxes = map[string]func(d *division, op *program.Op, at int) int{
 		}
 		return at
 	},
+	"matmul": multiplied, "matmul_v2": multiplied,
+	"softmax": func(d *division, op *program.Op, at int) int {
+		axis, ok := op.Int("axis")
+		if !ok {
+			axis = -1
+		}
+		return fromStart(axis, at, d.rank(op.In("X")))
+	},
 }
 
 // reshaped returns which axis has the records after an op that gives elements other dims and keeps their order, -1 if that is not known or if none has them: the axis before
@@ -149,12 +163,17 @@ func squeezed(_ *division, op *program.Op, at int) int {
 }
 
 // sameAxis is of ops that work along axis, and keep all axes.
-func sameAxis(_ *division, op *program.Op, at int) int {
+func sameAxis(d *division, op *program.Op, at int) int {
 	axes, ok := op.Ints("axis")
 	if axis, one := op.Int("axis"); one {
 		axes, ok = []int64{axis}, true
 	}
-	if !ok || without(at, axes) < 0 {
+	for _, axis := range axes {
+		if fromStart(axis, at, d.rank(op.In("X"))) < 0 {
+			return -1
+		}
+	}
+	if !ok {
 		return -1
 	}
 	return at
@@ -171,6 +190,26 @@ func reduced(_ *division, op *program.Op, at int) int {
 		return -1
 	}
 	return left
+}
+
+// multiplied is of products of matrices, which are the last two axes.
+func multiplied(d *division, op *program.Op, at int) int {
+	x, y := d.rank(op.In("X")), d.rank(op.In("Y"))
+	if at >= x-2 || d.of[op.In("X")] != apart || y != x && (y != 2 || d.of[op.In("Y")] == apart) {
+		return -1
+	}
+	return at
+}
+
+// fromStart returns at if it is not the axis that may count from the end of rank axes, and -1 if it is, or if the rank is not known.
+func fromStart(axis int64, at, rank int) int {
+	if axis < 0 && rank > 0 {
+		axis += int64(rank)
+	}
+	if axis < 0 || axis == int64(at) {
+		return -1
+	}
+	return at
 }
 
 // without returns which axis at is when some axes are gone, -1 if it is one of them or if one counts from the end.

@@ -133,6 +133,7 @@ func findContributions(s *state) error {
 }
 
 func findForwardState(s *state) {
+	added := ops.AddedState(s.source)
 	for _, n := range s.nodes {
 		if n.duty != dutyTrainer {
 			continue
@@ -143,6 +144,11 @@ func findForwardState(s *state) {
 					continue
 				}
 				s.forward = append(s.forward, &forwardState{name: name, merge: n.def.State[slot]})
+			}
+		}
+		for _, name := range n.writes {
+			if added[name] && forwardStateOf(s, name) == nil {
+				s.forward = append(s.forward, &forwardState{name: name, merge: ops.MergeSum})
 			}
 		}
 	}

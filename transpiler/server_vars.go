@@ -171,7 +171,7 @@ func findTrainerState(s *state) error {
 			case varies && (f == nil || f.merge == ops.MergeFirst):
 				return fault.E(fault.Unsupported, fault.On(n.op), fault.Var(name),
 					fault.Got("a persistable variable that depends on the rows of one trainer"),
-					fault.Want("state with a rule to merge it over trainers"))
+					fault.Want("state with a rule to merge it over trainers: that of an op, or a variable to which one sum or elementwise_add adds sums over the batch"))
 			}
 		}
 	}

@@ -22,6 +22,7 @@ type split struct {
 	crosses    []string          // what the update reads of the forward half, sorted
 	parameters []string          // persistable variables that the update writes and trainers hold, sorted
 	state      []state           // persistable variables that the forward half writes
+	added      map[string]bool   // those to which it adds sums over the batch
 	updated    map[string]bool   // variables that the update writes
 	byRows     map[string]string // sparse gradients that cross: the variable in which their rows do
 	merge      ops.Merge         // of gradients and of fetched numbers: the mean for a program that does not train
@@ -60,6 +61,7 @@ func splitByRole(p *program.Program) (*split, error) {
 	var err error
 	s.forward.Global().Ops, s.update.Global().Ops = nil, nil
 	written := map[string]bool{} // by the forward half
+	s.added = ops.AddedState(p)
 	crosses := map[string]bool{}
 	for _, op := range p.Global().Ops {
 		def, _ := ops.Lookup(op.Type)
@@ -239,7 +241,11 @@ func (s *split) addForward(p *program.Program, op *program.Op, def *ops.Def, wri
 			}
 			written[name] = true
 			if v, _ := p.Global().Find(name); v.Persistable {
-				s.state = append(s.state, state{name, def.State[slot]})
+				merge := def.State[slot]
+				if s.added[name] {
+					merge = ops.MergeSum
+				}
+				s.state = append(s.state, state{name, merge})
 			}
 		}
 	}

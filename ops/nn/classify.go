@@ -80,6 +80,7 @@ func init() {
 		Bind:  opkit.BindFloats("Out", bindAccuracy[float32], bindAccuracy[float64]),
 
 		MixesRows: opkit.Mixes,
+		Totals:    []string{"Correct", "Total"},
 	})
 }
 

@@ -126,7 +126,7 @@ func eachRowRun(x *tensor.Tensor, step *ops.Step, from, till int, do func(at, en
 func eachPlaceRun(x *tensor.Tensor, n, width int, step *ops.Step, from, till int, do func(at, end int, place uint64)) {
 	lod := x.LoD()
 	if len(lod) == 0 || from >= till {
-		do(from, till, firstElement(x, n, step)+uint64(from))
+		do(from, till, opkit.FirstPlace(x, n, step)+uint64(from))
 		return
 	}
 	start := func(sequence int) int {
@@ -145,14 +145,4 @@ func eachPlaceRun(x *tensor.Tensor, n, width int, step *ops.Step, from, till int
 			from = end
 		}
 	}
-}
-
-// firstElement returns the index of the first of n places of x in the whole batch. This trainer may have only some rows of the batch. If axis 0 is no
-// multiple of the rows, it is not the batch, and every trainer draws the same.
-func firstElement(x *tensor.Tensor, n int, step *ops.Step) uint64 {
-	rows := x.Dims()
-	if step.Rows <= 0 || len(rows) == 0 || rows[0]%step.Rows != 0 {
-		return 0
-	}
-	return uint64(step.RowOffset) * uint64(int64(n)/step.Rows)
 }

@@ -66,7 +66,8 @@ func init() {
 			setOnes(s, "OutScale", "OutState", "OutAccum")
 			return areOnes(s, "InAccum", "InState")
 		},
-		MixesRows: opkit.Mixes,
+		MixesRows: scaleOfRows,
+		State:     movingState,
 		InPlace:   map[string]string{"Out": "X", "OutState": "InState", "OutAccum": "InAccum"},
 		Leaves:    leftIn(map[string]string{"OutScale": "", "OutState": "InState", "OutAccum": "InAccum"}),
 		Bind:      opkit.BindFloats("X", bindMovingScale[float32], bindMovingScale[float64]),
@@ -87,7 +88,7 @@ func init() {
 			}
 			return areOnes(s, "Scale")
 		},
-		MixesRows: opkit.RowsOnlyIn("X"),
+		MixesRows: func(_ *ops.Shapes, divided func(string) bool) bool { return divided("Scale") && !divided("X") },
 		Cost:      opkit.PerElement(1),
 		Bind:      opkit.BindFloats("X", bindDequantize[float32], bindDequantize[float64]),
 	})
@@ -106,6 +107,13 @@ func init() {
 		Bind: opkit.BindFloats("X", bindChannelDequantize[float32], bindChannelDequantize[float64]),
 	})
 }
+
+// scaleOfRows is the Mixing of these ops: a trainer takes the largest magnitude of its rows, as it takes their statistics in batch_norm. InScale, InAccum and InState are variables that
+// the op writes, too, and hold no rows.
+func scaleOfRows(_ *ops.Shapes, divided func(string) bool) bool { return !divided("X") }
+
+// movingState says how averages of the largest magnitudes of several trainers' rows merge.
+var movingState = map[string]ops.Merge{"OutScale": ops.MergeMean, "OutState": ops.MergeMean, "OutAccum": ops.MergeMean}
 
 func setOnes(s *ops.Shapes, slots ...string) {
 	for _, slot := range slots {
@@ -130,7 +138,10 @@ func (q quantizing) register() {
 		Outputs: []ops.Slot{{Name: "Out", Doc: "as X"}, {Name: "OutScale", Doc: "the scale [1]"}},
 		Attrs:   []ops.Attr{bitsAttr, roundAttr},
 		Infer:   q.infer, Cost: opkit.PerElement(6), Bind: opkit.BindFloats("X", bindQuantize[float32](q), bindQuantize[float64](q)),
-		MixesRows: opkit.Mixes,
+		MixesRows: func(s *ops.Shapes, divided func(string) bool) bool {
+			return q.channels && s.Int("quant_axis") == 0 || scaleOfRows(s, divided)
+		},
+		State: map[string]ops.Merge{"OutScale": ops.MergeMean},
 	}
 	if q.dequantize {
 		def.Doc = "Rounds numbers as integers of bit_length bits and gives them their size again: Out = round(n*x/s)*s/n with n = 2**(bit_length - 1) - 1, a scale s, and x limited to [-s, s]. " + q.doc
@@ -160,9 +171,7 @@ func (q quantizing) register() {
 	if q.moving != "" {
 		def.InPlace = map[string]string{"OutScale": "InScale", "OutState": "InState", "OutAccum": "InAccum"}
 		def.Leaves = leftIn(map[string]string{"OutScale": "InScale", "OutState": "InState", "OutAccum": "InAccum", "OutScales": ""})
-		def.MixesRows = func(s *ops.Shapes, divided func(string) bool) bool {
-			return !s.Bool("is_test") || opkit.RowsOnlyIn("X")(s, divided)
-		}
+		def.State = movingState
 	}
 	if !q.dequantize {
 		ops.Register(def)

@@ -1,8 +1,8 @@
 // Package random registers the ops that give parameters random initial values: uniform_random, gaussian_random and truncated_gaussian_random.
 //
 // The values do not come from a generator with state. Each element is a function of the seed, the name of the variable and the index of the
-// element. So a startup program gives the same values on every machine and in every run. In Fluid, seed 0 means another seed each time; here it is
-// a seed like any other. Variables with one seed still differ, because their names do.
+// element. So a startup program gives the same values on every machine and in every run. In a program that trains, such as one that drops paths or draws
+// noise, the step counts too, and each step has new numbers. In Fluid, seed 0 means another seed each time; here it is a seed like any other. Variables with one seed still differ, because their names do.
 //
 // A slice of a variable has the values of these rows in the whole variable. The attributes origin and first_element say which variable that is and
 // where the slice begins. Slice makes the op of a slice from the op of the whole.
@@ -66,7 +66,8 @@ func register(opType, doc string, a, b ops.Attr, f32 fill[float32], f64 fill[flo
 	ops.Register(ops.Def{
 		Type:  opType,
 		Class: ops.Random,
-		Doc:   doc + " Each depends on seed, origin and the index of the element alone.",
+		Doc: doc + " Each depends on seed, origin, the index of the element and, in a program that trains, the step. Where ShapeTensor or ShapeTensorList gives the batch as the first extent, " +
+			"the index is that in the whole batch, so the numbers are the same for any number of trainers.",
 		Inputs: []ops.Slot{{Name: "ShapeTensor", Doc: "numbers that the program computes from constants and dims, in place of shape", Dispensable: true},
 			{Name: "ShapeTensorList", Doc: "variables of one number each, in place of shape", Dispensable: true, Duplicable: true}},
 		Outputs: []ops.Slot{{Name: "Out", Doc: "the filled tensor"}},
@@ -163,7 +164,8 @@ func binder[T tensor.Float | uint16](f fill[T], a, b string) opkit.Binder {
 	return func(binding *ops.Binding) (ops.Kernel, error) {
 		out, p, q := binding.Out("Out"), binding.Float(a), binding.Float(b)
 		seed, first := binding.Int("seed"), uint64(binding.Int(firstAttr))
-		stream := kernel.StreamOf(originOf(binding.Op()))
+		stream, step := kernel.StreamOf(originOf(binding.Op())), binding.Env.Step
+		ofBatch := len(binding.Op().Inputs) > 0 // an extent may be that of the batch
 		if total := binding.Int(stripedAttr); total != 0 && out.Len() > 0 {
 			stripes, width := kernel.StripesOf(total), uint64(out.Len())/uint64(out.Dims()[0])
 			return func(context.Context) error {
@@ -176,7 +178,14 @@ func binder[T tensor.Float | uint16](f fill[T], a, b string) opkit.Binder {
 			}, nil
 		}
 		return func(context.Context) error {
-			f(tensor.Data[T](out), seed, stream, first, p, q)
+			now, place := stream, first
+			if step.Round|step.Lane|step.Iteration != 0 {
+				now = opkit.StreamAt(stream, step)
+			}
+			if ofBatch {
+				place += opkit.FirstPlace(out, out.Len(), step)
+			}
+			f(tensor.Data[T](out), seed, now, place, p, q)
 			return nil
 		}, nil
 	}

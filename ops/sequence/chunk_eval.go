@@ -63,6 +63,7 @@ func init() {
 		Cost:      opkit.PerElement(10),
 		Bind:      bindChunks,
 		MixesRows: opkit.Mixes,
+		Totals:    counts,
 		Exempt:    map[ops.Check]string{ops.CheckLaw: "it counts over all sequences of a batch, so a trainer with some of them counts others; no loss depends on its numbers"},
 	}
 	for _, slot := range counts {

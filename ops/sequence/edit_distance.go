@@ -25,6 +25,7 @@ func init() {
 		Attrs:     []ops.Attr{{Name: "normalized", Doc: "whether a distance is divided by the length of its sequence of Refs, which must have tokens then", Default: false}},
 		Infer:     inferEditDistance,
 		MixesRows: opkit.MixesUnlike,
+		Totals:    []string{"SequenceNum"},
 		Cost:      opkit.PerElement(40),
 		Bind:      bindEditDistance,
 	})
