@@ -30,6 +30,7 @@ type division struct {
 	at      *program.Op     // the first op that mixes rows
 	typeOf  func(name string) (Meta, bool)
 	records *records // says of ops of the global block which keep rows apart that they seem to mix, and which do not depend on the batch
+	inner   bool     // the op at hand is in a block of another: what is known of a name of the global block says nothing of it
 	stepped int      // how many loops whose runs count steps are around
 }
 
@@ -87,6 +88,7 @@ func (d *division) write(op *program.Op, names []string, s share, keeps bool) {
 }
 
 func (d *division) run(block *program.Block, op *program.Op) {
+	d.inner = block.Index != 0
 	def, ok := Lookup(op.Type)
 	if !ok {
 		d.write(op, op.OutputNames(), mixed, false)

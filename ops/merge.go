@@ -428,7 +428,12 @@ func (r *reductions) checkShare(name string) error {
 
 func mixes(op *program.Op, name string) error {
 	hint := "train the model on one machine: a trainer of a cluster has only a part of the rows"
-	if op.Type == "gather" || op.Type == "gather_nd" {
+	switch op.Type {
+	case "matmul", "matmul_v2", "mul", "bmm":
+		hint = "train the model on one machine: the op multiplies rows with each other, as a loss over pairs of records does, and a trainer of a cluster has only a part of the rows"
+	case "where_index", "masked_select":
+		hint = "train the model on one machine: how many rows there are depends on the batch; or multiply the cost of each row by the mask, and divide the sum by that of the mask"
+	case "gather", "gather_nd":
 		hint = "train the model on one machine: the index counts rows of the whole batch, and a trainer of a cluster has a part of them; or compute the loss at all positions of a record, " +
 			"with a label that it ignores (ignore_index) where there is none"
 	}

@@ -206,7 +206,35 @@ func TestOpsThatMixRowsAreRefused(t *testing.T) {
 			y := layers.Transpose(x, []int{1, 0})
 			return layers.Concat([]variable{y, y}, 1)
 		}, "transpose2"},
-		"joined along axis 0": {func(_ *layers.Model, x variable) variable { return layers.Concat([]variable{x, x}, 0) }, "concat"},
+		"joined along axis 0": {func(_ *layers.Model, x variable) variable { return layers.Concat([]variable{x, x}, 0) }, ""},
+		"joined along axis 0 with more rows of a record": {func(_ *layers.Model, x variable) variable {
+			return layers.Concat([]variable{layers.Split(x, 2, 1)[0], layers.Reshape(x, []int64{-1, 2})}, 0)
+		}, "concat"},
+		"joined along axis 0, two rows at a time": {func(_ *layers.Model, x variable) variable {
+			return layers.Reshape(layers.Concat([]variable{x, x}, 0), []int64{-1, 8})
+		}, "concat"},
+		"joined along axis 0, and one matched with another": {func(_ *layers.Model, x variable) variable {
+			y := layers.Concat([]variable{x, x}, 0)
+			return product(y, y, layers.TransposeY())
+		}, "matmul"},
+		"heads along axis 0": {func(_ *layers.Model, x variable) variable {
+			y := layers.Tanh(layers.Concat(layers.Split(x, 4, 1), 0))
+			return layers.Concat(layers.Split(y, 2, 0), 1)
+		}, ""},
+		"heads along axis 0, cut within": {func(_ *layers.Model, x variable) variable {
+			return layers.Split(layers.Concat(layers.Split(layers.Reshape(x, []int64{-1, 2}), 2, 1), 0), 4, 0)[1]
+		}, "split"},
+		"heads along axis 0 beside records": {func(_ *layers.Model, x variable) variable {
+			return layers.Add(layers.Concat(layers.Split(x, 2, 1), 0), layers.Reshape(x, []int64{-1, 2}))
+		}, "concat"},
+		"heads along a new axis 0": {func(_ *layers.Model, x variable) variable {
+			y := layers.Stack(layers.Split(layers.Reshape(x, []int64{-1, 2, 2}), 2, 2), 0)
+			y = layers.MatMul(layers.Softmax(layers.MatMul(y, y, layers.TransposeY())), y)
+			return layers.Squeeze(layers.Concat(layers.Split(y, 2, 0), -1), layers.Axes(0))
+		}, ""},
+		"heads along a new axis 0, softmax over records": {func(_ *layers.Model, x variable) variable {
+			return layers.LogSoftmax(layers.Stack(layers.Split(x, 2, 1), 0), layers.Axis(-2))
+		}, "stack"},
 		"joined along axis 1": {func(_ *layers.Model, x variable) variable { return layers.Concat([]variable{x, x}, 1) }, ""},
 		"parts of axis 1":     {func(_ *layers.Model, x variable) variable { return layers.Split(x, 2, 1)[1] }, ""},
 		"sum over axis 1":     {func(_ *layers.Model, x variable) variable { return layers.ReduceSum(x, layers.Axes(-1)) }, ""},

@@ -18,7 +18,7 @@ func (d *division) hasRuns(op *program.Op) bool {
 // joined returns how many runs of records concat makes of its inputs, 0 if it makes none: it joins them along axis 0, and each run of each has as many rows of a record.
 func (d *division) joined(op *program.Op) int {
 	names := op.Inputs["X"]
-	if axis, _ := op.Int("axis"); len(names) == 0 || op.In("AxisTensor") != "" || axis != 0 && axis != -int64(d.rank(names[0])) {
+	if axis, _ := op.Int("axis"); len(names) == 0 || op.In("AxisTensor") != "" || d.inner || axis != 0 && axis != -int64(d.rank(names[0])) {
 		return 0
 	}
 	all, rows := 0, int64(0)
@@ -82,6 +82,9 @@ func (d *division) parted(op *program.Op) int {
 
 // kept returns how many runs of records the outputs of an op have that keeps rows apart, 0 if inputs differ, or if rows of two runs may come together.
 func (d *division) kept(op *program.Op, def *Def) int {
+	if d.inner {
+		return 0
+	}
 	runs := 0
 	for _, name := range op.InputNames() {
 		switch {
@@ -100,6 +103,9 @@ func (d *division) kept(op *program.Op, def *Def) int {
 
 // rank returns how many axes a variable has, 0 if that is not known.
 func (d *division) rank(name string) int {
+	if d.inner {
+		return 0
+	}
 	m, _ := d.typeOf(name)
 	return len(m.Dims)
 }

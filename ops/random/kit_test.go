@@ -52,7 +52,7 @@ func bind(t testing.TB, op *program.Op, meta ops.Meta) (*tensor.Tensor, ops.Kern
 		t.Fatal(err)
 	}
 	def, _ := ops.Lookup(op.Type)
-	kernel, err := def.Bind(ops.NewBinding(op, def, &ops.Env{}, nil, map[string][]*tensor.Tensor{"Out": {out}}, nil))
+	kernel, err := def.Bind(ops.NewBinding(op, def, &ops.Env{Step: &ops.Step{}}, nil, map[string][]*tensor.Tensor{"Out": {out}}, nil))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -66,8 +66,8 @@ func register(opType, doc string, a, b ops.Attr, f32 fill[float32], f64 fill[flo
 	ops.Register(ops.Def{
 		Type:  opType,
 		Class: ops.Random,
-		Doc: doc + " Each depends on seed, origin, the index of the element and, in a program that trains, the step. Where ShapeTensor or ShapeTensorList gives the batch as the first extent, " +
-			"the index is that in the whole batch, so the numbers are the same for any number of trainers.",
+		Doc: doc + " Each depends on seed, origin, the index of the element and, in a program that trains, the step. Where the first extent is that of the batch, the index is that in the " +
+			"whole batch, so the numbers are the same for any number of trainers.",
 		Inputs: []ops.Slot{{Name: "ShapeTensor", Doc: "numbers that the program computes from constants and dims, in place of shape", Dispensable: true},
 			{Name: "ShapeTensorList", Doc: "variables of one number each, in place of shape", Dispensable: true, Duplicable: true}},
 		Outputs: []ops.Slot{{Name: "Out", Doc: "the filled tensor"}},
@@ -165,7 +165,6 @@ func binder[T tensor.Float | uint16](f fill[T], a, b string) opkit.Binder {
 		out, p, q := binding.Out("Out"), binding.Float(a), binding.Float(b)
 		seed, first := binding.Int("seed"), uint64(binding.Int(firstAttr))
 		stream, step := kernel.StreamOf(originOf(binding.Op())), binding.Env.Step
-		ofBatch := len(binding.Op().Inputs) > 0 // an extent may be that of the batch
 		if total := binding.Int(stripedAttr); total != 0 && out.Len() > 0 {
 			stripes, width := kernel.StripesOf(total), uint64(out.Len())/uint64(out.Dims()[0])
 			return func(context.Context) error {
@@ -178,12 +177,9 @@ func binder[T tensor.Float | uint16](f fill[T], a, b string) opkit.Binder {
 			}, nil
 		}
 		return func(context.Context) error {
-			now, place := stream, first
+			now, place := stream, first+opkit.FirstPlace(out, out.Len(), step)
 			if step.Round|step.Lane|step.Iteration != 0 {
 				now = opkit.StreamAt(stream, step)
-			}
-			if ofBatch {
-				place += opkit.FirstPlace(out, out.Len(), step)
 			}
 			f(tensor.Data[T](out), seed, now, place, p, q)
 			return nil

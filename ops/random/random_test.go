@@ -221,3 +221,33 @@ func TestSliceFaults(t *testing.T) {
 		t.Errorf("slicing changed the op: shape %v", shape)
 	}
 }
+
+// In a program that trains, each step has new numbers, and a trainer with a part of the batch those of its rows.
+func TestNumbersOfSteps(t *testing.T) {
+	draw := func(step ops.Step, rows int64) []float32 {
+		op := initializer("uniform_random", nil, rows, 3)
+		out, err := tensor.New(tensor.Float32, rows, 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		def, _ := ops.Lookup(op.Type)
+		kernel, err := def.Bind(ops.NewBinding(op, def, &ops.Env{Step: &step}, nil, map[string][]*tensor.Tensor{"Out": {out}}, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := kernel(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return out.Float32s()
+	}
+	first, second := draw(ops.Step{Rows: 4}, 4), draw(ops.Step{Round: 1, Rows: 4}, 4)
+	if slices.Equal(first, second) {
+		t.Error("two steps have the same numbers")
+	}
+	if part := draw(ops.Step{Round: 1, RowOffset: 1, Rows: 2}, 2); !slices.Equal(part, second[3:9]) {
+		t.Errorf("a part has %v, want %v", part, second[3:9])
+	}
+	if fixed, whole := draw(ops.Step{Round: 1, RowOffset: 2, Rows: 2}, 3), draw(ops.Step{Round: 1, Rows: 4}, 3); !slices.Equal(fixed, whole) {
+		t.Error("numbers that have no rows of the batch differ between trainers")
+	}
+}
