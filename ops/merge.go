@@ -123,7 +123,7 @@ func (r *reductions) of(name string) (Merge, error) {
 // through returns how op reduced its output name.
 func (r *reductions) through(op *program.Op, name string) (Merge, error) {
 	if def, ok := Lookup(op.Type); ok && slices.ContainsFunc(def.Totals, func(slot string) bool { return slices.Contains(op.Outputs[slot], name) }) {
-		return r.total(op, name)
+		return totalOf(r, op, name)
 	}
 	switch op.Type {
 	case "mean", "reduce_mean", "reduce_sum":
@@ -174,8 +174,8 @@ func (r *reductions) through(op *program.Op, name string) (Merge, error) {
 	return MergeNone, r.unclear(name, "a loss computed by "+op.Type)
 }
 
-// total returns how an op reduced the batch whose output is a sum over rows: each of its inputs must have the rows of the batch, or be the same for all.
-func (r *reductions) total(op *program.Op, name string) (Merge, error) {
+// totalOf returns how an op reduced the batch whose output is a sum over rows: each of its inputs must have the rows of the batch, or be the same for all.
+func totalOf(r *reductions, op *program.Op, name string) (Merge, error) {
 	for _, in := range op.InputNames() {
 		if !r.batch[in] {
 			continue
