@@ -44,7 +44,7 @@ func runOnce(cmd *cobra.Command, c *console, f *runFlags, spec *job.JobSpec, p *
 			return fault.E(fault.InvalidArgument, fault.At("--save"), fault.Got("a program that runs once and changes nothing"),
 				fault.Want("one that trains on its own data"))
 		}
-		if p, err = p.CloneForTest().Prune(fetch...); err != nil {
+		if p, err = only(p, fetch); err != nil {
 			return err
 		}
 	}
@@ -98,6 +98,25 @@ func runOnce(cmd *cobra.Command, c *console, f *runFlags, spec *job.JobSpec, p *
 		}
 	}
 	return nil
+}
+
+// only returns what computes the fetched variables: the test clone of a program, or, if that lacks one, as it lacks gradients, the program as it trains, without its updates.
+func only(p *program.Program, fetch []string) (*program.Program, error) {
+	test := p.CloneForTest()
+	inTest := func(name string) bool { _, ok := test.Global().Var(name); return ok }
+	inWhole := func(name string) bool { _, ok := p.Global().Var(name); return ok }
+	if !slices.ContainsFunc(fetch, func(name string) bool { return !inTest(name) && inWhole(name) }) {
+		return test.Prune(fetch...)
+	}
+	c := p.Clone()
+	b := c.Global()
+	b.Ops = slices.DeleteFunc(b.Ops, func(op *program.Op) bool {
+		return op.Role().Has(program.RoleOptimize) && slices.ContainsFunc(op.OutputNames(), func(name string) bool {
+			v, ok := b.Find(name)
+			return ok && v.Persistable
+		})
+	})
+	return c.Prune(fetch...)
 }
 
 // readFeeds reads the values of --feed and the offsets of --lod. A file without a name feeds, if its values have names, each variable that has one of them;

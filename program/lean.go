@@ -1,6 +1,9 @@
 package program
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // leanGradients says of ops which of their inputs Fluid leaves out of the op that computes their gradient, because its kernel does not read them. Here a gradient takes the
 // dims of what it writes from them. out is the output of the op whose gradient that op reads.
@@ -49,7 +52,7 @@ func completeGradients(p *Program) {
 			if !isGrad || !ok {
 				continue
 			}
-			out, _ := forwardOf(op.In(GradName(lean.out)))
+			out, _ := forwardOf(withoutCount(op.In(GradName(lean.out))))
 			f, found := of[[2]string{opType, out}]
 			if !found {
 				continue
@@ -68,4 +71,17 @@ func completeGradients(p *Program) {
 			}
 		}
 	}
+}
+
+// withoutCount returns the name of a gradient without the number that Fluid adds if a program computes a gradient of that name already, as it does for the second of two losses: y@GRAD_0
+// is a gradient of y, too.
+func withoutCount(name string) string {
+	at := strings.LastIndex(name, GradSuffix+"_")
+	if at < 0 {
+		return name
+	}
+	if _, err := strconv.ParseUint(name[at+len(GradSuffix)+1:], 10, 32); err != nil {
+		return name
+	}
+	return name[:at+len(GradSuffix)]
 }

@@ -24,9 +24,9 @@ func TestGradientsGetInputsOfTheirOps(t *testing.T) {
 		{"sample_logits", "SampledLogits", []string{"Logits", "Labels"}},
 		{"graph_send_recv", "Out", []string{"Out_size"}},
 	} {
-		for _, between := range []string{"", c.slots[0]} { // what another op writes before the gradient
-			p := program.New()
-			for _, name := range append([]string{"out", "out@GRAD", "kept", "end"}, c.slots...) {
+		for i, between := range []string{"", c.slots[0]} { // what another op writes before the gradient
+			p, grad := program.New(), []string{"out@GRAD_0", "out@GRAD"}[i]
+			for _, name := range append([]string{"out", grad, "kept", "end"}, c.slots...) {
 				p.Global().EnsureVar(program.Var{Name: name, Kind: program.LoDTensor, DType: tensor.Float32, Dims: []int64{2}})
 			}
 			read := map[string][]string{}
@@ -37,7 +37,7 @@ func TestGradientsGetInputsOfTheirOps(t *testing.T) {
 			if between != "" {
 				p.Global().Append(&program.Op{Type: "tanh", Inputs: map[string][]string{"X": {"kept"}}, Outputs: map[string][]string{"Out": {between}}})
 			}
-			p.Global().Append(&program.Op{Type: c.opType + "_grad", Inputs: map[string][]string{c.out + "@GRAD": {"out@GRAD"}}, Outputs: map[string][]string{"End@GRAD": {"end"}}})
+			p.Global().Append(&program.Op{Type: c.opType + "_grad", Inputs: map[string][]string{c.out + "@GRAD": {grad}}, Outputs: map[string][]string{"End@GRAD": {"end"}}})
 			list := decode(t, encode(t, p)).Global().Ops
 			got := list[len(list)-1]
 			for i, slot := range c.slots {
