@@ -63,6 +63,23 @@ var recurrences = []recurrence{
 		})
 		return layers.ReduceSum(h)
 	}},
+	{name: "rows that a loop cuts out", feeds: map[string][]int64{"x": {5, 2}, "w": {2}}, build: func(m *layers.Model, in map[string]layers.Variable) layers.Variable {
+		h := layers.Assign(in["w"])
+		repeat(m, 3, func(i layers.Variable) {
+			next := layers.Scale(i, 1, 1)
+			row := layers.Op(m, "slice", layers.In{"Input": {in["x"]}, "StartsTensorList": {i}, "EndsTensorList": {next}},
+				layers.Attrs{"axes": []int32{0}, "starts": []int32{-1}, "ends": []int32{-1}, "decrease_axis": []int32{0}}).One("Out")
+			rest := layers.Op(m, "slice", layers.In{"Input": {in["x"]}, "StartsTensor": {next}}, layers.Attrs{"axes": []int32{0}, "starts": []int32{-1}, "ends": []int32{5}}).One("Out")
+			layers.AssignTo(h, layers.Tanh(layers.Add(layers.Mul(h, row), layers.ReduceMean(layers.Square(rest), layers.Axes(0)))))
+		})
+		return layers.ReduceSum(h)
+	}},
+	{name: "numbers of elements that data decide", feeds: map[string][]int64{"x": {6}}, build: func(m *layers.Model, in map[string]layers.Variable) layers.Variable {
+		large := layers.GreaterThan(in["x"], layers.FillLike(in["x"], 0.1))
+		k := layers.Reshape(layers.ReduceSum(layers.Cast(large, tensor.Int64)), []int64{1})
+		best := layers.Op(m, "top_k_v2", layers.In{"X": {layers.Square(in["x"])}, "K": {k}}, nil).All("Out")[0]
+		return layers.ReduceSum(layers.Tanh(best))
+	}},
 	{name: "arrays", feeds: map[string][]int64{"x": {3, 2}, "w": {2, 2}}, build: func(m *layers.Model, in map[string]layers.Variable) layers.Variable {
 		items, results, states := layers.CreateArray(m, layers.DType(tensor.Float64)), layers.CreateArray(m, layers.DType(tensor.Float64)), layers.CreateArray(m, layers.DType(tensor.Float64))
 		for i := range 3 {

@@ -51,30 +51,70 @@ func TestDimsFollowFromConstantsAndFromTheShapeOfAFeed(t *testing.T) {
 	}
 }
 
-// A value that data decide, or that another op may change, is refused by the name of its variable.
-func TestDimsThatDataDecideAreRefused(t *testing.T) {
+// An op whose dims data decide is compiled when it runs, for each value that it meets. A value that does not fit is refused by the name of the attribute.
+func TestDimsThatDataDecide(t *testing.T) {
 	for name, dims := range map[string]func(m *layers.Model, x layers.Variable) layers.Variable{
 		"fed": func(m *layers.Model, _ layers.Variable) layers.Variable {
 			return layers.Data(m, "dims", layers.Dims(2), layers.NoBatchDim(), layers.DType(tensor.Int32))
 		},
 		"counted": func(m *layers.Model, _ layers.Variable) layers.Variable {
-			return layers.Increment(layers.FillConstant(m, 5, []int64{1}, layers.DType(tensor.Int32), layers.Name("dims")), 1)
+			dims := layers.Data(m, "dims", layers.Dims(2), layers.NoBatchDim(), layers.DType(tensor.Int32))
+			less := layers.Scale(dims, 1, -1)
+			layers.AssignTo(less, layers.Scale(less, 1, 1)) // so two ops write it
+			return less
 		},
 	} {
 		m, out := reshapedBy(dims)
-		p, err := m.Program()
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		out = layers.Scale(out, 2, 0) // another op whose dims follow from them
+		p := finished(t, m)
 		local := executor.New()
 		x, _ := tensor.New(tensor.Float32, 2, 6)
-		feed := executor.Feed{"x": x}
-		if name == "fed" {
-			feed["dims"], _ = tensor.FromSlice([]int32{3, 4}, 2)
+		for i := range x.Float32s() {
+			x.Float32s()[i] = float32(i)
 		}
-		if _, err = local.Run(context.Background(), p, feed, out.Name()); !errors.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), `"dims"`) {
+		run := func(dims ...int32) ([]*tensor.Tensor, error) {
+			d, _ := tensor.FromSlice(dims, 2)
+			return local.Run(t.Context(), p, executor.Feed{"x": x, "dims": d}, out.Name())
+		}
+		for _, dims := range [][]int32{{3, 4}, {2, 6}, {3, 4}, {12, 1}} {
+			got, err := run(dims...)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if want := []int64{int64(dims[0]), int64(dims[1])}; !slices.Equal(got[0].Dims(), want) || got[0].Float32s()[11] != 22 {
+				t.Errorf("%s: dims %v, last element %v, want %v and 22", name, got[0].Dims(), got[0].Float32s()[11], want)
+			}
+		}
+		if _, err := run(5, 4); !errors.Is(err, fault.InvalidArgument) || !strings.Contains(err.Error(), "shape = [5 4]") {
 			t.Errorf("%s: %v", name, err)
 		}
 		local.Close()
+	}
+}
+
+// top_k finds as many elements as data say, and not more than there are.
+func TestTopOfAsManyAsDataSay(t *testing.T) {
+	m := layers.NewModel()
+	x := layers.Data(m, "x", layers.Dims(4))
+	k := layers.Data(m, "k", layers.Dims(1), layers.NoBatchDim(), layers.DType(tensor.Int32))
+	best := layers.Op(m, "top_k", layers.In{"X": {x}, "K": {k}}, layers.Attrs{"k": int32(1)}).One("Out")
+	p, exe := finished(t, m), executor.New()
+	defer exe.Close()
+	rows, _ := tensor.FromSlice([]float32{3, 1, 4, 2}, 1, 4)
+	for n := range int32(6) {
+		count, _ := tensor.FromSlice([]int32{n}, 1)
+		got, err := exe.Run(t.Context(), p, executor.Feed{"x": rows, "k": count}, best.Name())
+		if n < 1 || n > 4 {
+			if !errors.Is(err, fault.InvalidArgument) {
+				t.Errorf("the %d largest of 4: %v", n, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := []float32{4, 3, 2, 1}[:n]; !slices.Equal(got[0].Float32s(), want) {
+			t.Errorf("the %d largest are %v, want %v", n, got[0].Float32s(), want)
+		}
 	}
 }

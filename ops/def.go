@@ -160,6 +160,8 @@ type Attr struct {
 	Tensor, Tensors string
 	// Whole says that Infer needs all numbers of such a tensor: a program in which one is not known is refused.
 	Whole bool
+	// Opens says of a single number that Infer sees Open, too, if it is not known. Else a program is refused in which it is not.
+	Opens bool
 }
 
 // Merge says how the values that several trainers computed for one variable become one value.

@@ -18,7 +18,7 @@ import (
 const mostKnown = 64
 
 // Open is an element of a list of integers that a tensor of unknown value will give. Infer makes of it an open extent. Bind never sees it. A single number that a
-// tensor gives must be known at once.
+// tensor gives must be known at once, unless Attr.Opens says otherwise.
 const Open int64 = math.MinInt64
 
 // takeTensors replaces the attributes that tensors give in a copy of the op.
@@ -84,7 +84,7 @@ func replaceAttr(s *Shapes, a *Attr, slot string, values []float64) error {
 			return s.Errorf(slot, "one number, for the attribute %s", a.Name)
 		}
 	}
-	if n := len(s.undecided); n > 0 && s.undecided[n-1].attr == a.Name && (a.Whole || !isList(a.zero())) {
+	if n := len(s.undecided); n > 0 && s.undecided[n-1].attr == a.Name && (a.Whole || !isList(a.zero()) && !a.Opens) {
 		return s.Decided()
 	}
 	switch a.zero().(type) {
@@ -119,6 +119,17 @@ func isList(zero any) bool {
 	return true
 }
 
+// Undecided returns the variables that give attributes whose values inference does not know, nil if there are none. It is nil, too, if the rows of an output are undecided.
+func Undecided(s *Shapes) (variables []string) {
+	for _, u := range s.undecided {
+		if u.attr == "" {
+			return nil
+		}
+		variables = append(variables, u.variable)
+	}
+	return variables
+}
+
 // Decided fails if a tensor gives an attribute, and its value does not follow from constants and known dims. Executors call it once all dims are known.
 func (s *Shapes) Decided() error {
 	if len(s.undecided) == 0 {
@@ -136,7 +147,11 @@ func (s *Shapes) Decided() error {
 // closed checks that no program writes Open into an attribute.
 func closed(s *Shapes) error {
 	for _, a := range s.def.Attrs {
-		if values, ok := s.op.Ints(a.Name); ok && (a.Tensor != "" || a.Tensors != "") && slices.Contains(values, Open) {
+		values, ok := s.op.Ints(a.Name)
+		if v, single := s.op.Int(a.Name); single && a.Opens {
+			values, ok = []int64{v}, true
+		}
+		if ok && (a.Tensor != "" || a.Tensors != "") && slices.Contains(values, Open) {
 			return fault.E(fault.InvalidArgument, fault.On(s.op), fault.Gotf("attribute %s = %v", a.Name, values), fault.Wantf("numbers above %d", Open))
 		}
 	}

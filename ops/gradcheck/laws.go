@@ -368,7 +368,7 @@ func dependsRank(op *program.Op) bool {
 }
 
 // givingAttrs returns the variables that give op attributes: how many numbers they hold must be known. It says of each whether its value must be known, too,
-// which holds for single numbers and where Attr.Whole says so.
+// which holds for single numbers but where Attr.Opens says otherwise, and where Attr.Whole says so.
 func givingAttrs(op *program.Op) map[string]bool {
 	def, _ := ops.Lookup(op.Type)
 	given := map[string]bool{}
@@ -378,7 +378,7 @@ func givingAttrs(op *program.Op) map[string]bool {
 			like = a.Kind
 		}
 		for _, name := range slices.Concat(op.Inputs[a.Tensor], op.Inputs[a.Tensors]) {
-			given[name] = a.Whole || reflect.TypeOf(like).Kind() != reflect.Slice
+			given[name] = a.Whole || reflect.TypeOf(like).Kind() != reflect.Slice && !a.Opens
 		}
 	}
 	return given

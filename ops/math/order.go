@@ -81,9 +81,9 @@ func init() {
 		Type: "top_k_v2",
 		Doc:  "Finds the k largest elements along an axis in descending order, or the smallest in ascending order, and their places; of equal ones the first.",
 		Inputs: []ops.Slot{{Name: "X", Doc: "numbers, rank 1 or more"},
-			{Name: "K", Doc: "one number that the program computes from constants and dims, in place of k", Dispensable: true}},
+			{Name: "K", Doc: "one number in place of k", Dispensable: true}},
 		Outputs: []ops.Slot{{Name: "Out", Doc: "of the type of X; the axis has the extent k"}, {Name: "Indices", Doc: "int64, of the shape of Out"}},
-		Attrs: []ops.Attr{{Name: "k", Doc: "how many", Default: int32(1), Tensor: "K"}, laneAxis,
+		Attrs: []ops.Attr{{Name: "k", Doc: "how many", Default: int32(1), Tensor: "K", Opens: true}, laneAxis,
 			{Name: "largest", Doc: "whether to find the largest", Default: true}, {Name: "sorted", Doc: "has no effect: the elements are always in order", Default: true}},
 		Infer: func(s *ops.Shapes) error {
 			axis, err := isNumbers(s)
@@ -92,7 +92,9 @@ func init() {
 			}
 			dims := slices.Clone(s.In("X").Dims)
 			k := s.Int("k")
-			if k < 1 || dims[axis] >= 0 && k > dims[axis] {
+			if k == ops.Open {
+				k = program.Unknown
+			} else if k < 1 || dims[axis] >= 0 && k > dims[axis] {
 				return opkit.BadAttr(s, "k", "at least 1 and at most the extent of axis %d of X %v", axis, dims)
 			}
 			dims[axis] = k

@@ -7,6 +7,7 @@ import (
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/kernel"
 	"github.com/edl-go/edl/ops/opkit"
+	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -16,11 +17,11 @@ func init() {
 		Doc: "Finds the k largest elements of the last axis, in descending order; of equal ones the first. No gradient flows " +
 			"through it.",
 		Inputs: []ops.Slot{{Name: "X", Doc: "numbers, rank 1 or more"},
-			{Name: "K", Doc: "one number that the program computes from constants and dims, in place of k", Dispensable: true}},
+			{Name: "K", Doc: "one number in place of k", Dispensable: true}},
 		Outputs: []ops.Slot{
 			{Name: "Out", Doc: "the elements, of the dims of X with a last extent of k"},
 			{Name: "Indices", Doc: "int64, their indices on the last axis"}},
-		Attrs: []ops.Attr{{Name: "k", Doc: "number of elements, at least 1 and at most the last extent of X", Default: int32(1), Tensor: "K"}},
+		Attrs: []ops.Attr{{Name: "k", Doc: "number of elements, at least 1 and at most the last extent of X", Default: int32(1), Tensor: "K", Opens: true}},
 		Infer: inferTopK,
 		Cost:  opkit.PerElement(2),
 		Bind:  opkit.BindNumbers("X", bindTopK[float32], bindTopK[float64], bindTopK[int32], bindTopK[int64]),
@@ -39,7 +40,9 @@ func inferTopK(s *ops.Shapes) error {
 		return s.Errorf("X", "rank 1 or more")
 	}
 	k := s.Int("k")
-	if k < 1 || x.Dims[last] >= 0 && k > x.Dims[last] {
+	if k == ops.Open {
+		k = program.Unknown
+	} else if k < 1 || x.Dims[last] >= 0 && k > x.Dims[last] {
 		return opkit.BadAttr(s, "k", "at least 1 and at most the last extent of X %v", x.Dims)
 	}
 	dims := slices.Concat(x.Dims[:last], []int64{k})

@@ -169,7 +169,8 @@ func (in *inference) addNode(op *program.Op) error {
 
 // types completes a node with what was inferred for its op, and records the types of what it writes.
 func (in *inference) types(n *node, shapes *ops.Shapes) error {
-	if err := shapes.Decided(); err != nil {
+	waits, err := in.waitsForValues(n.written, shapes)
+	if err != nil {
 		return err
 	}
 	op := shapes.Op()
@@ -181,6 +182,8 @@ func (in *inference) types(n *node, shapes *ops.Shapes) error {
 		if err := in.enter(n, shapes); err != nil {
 			return ops.At(op, err)
 		}
+	} else if waits {
+		open, in.late[n.written] = true, true
 	} else if late, err := in.isLate(op, def); err != nil {
 		return err
 	} else if late {
@@ -199,6 +202,9 @@ func (in *inference) types(n *node, shapes *ops.Shapes) error {
 				return ops.At(op, err)
 			}
 		}
+	}
+	if waits {
+		return nil // it gets no node of its own
 	}
 	if def.Cost != nil {
 		n.cost = def.Cost(shapes)
@@ -237,6 +243,9 @@ func (in *inference) metaInScope(name string, declared *program.Var) ops.Meta {
 	meta := ops.MetaOf(declared).WithoutLoD() // sequences come with feeds only
 	if t, ok := in.Scope.Find(name); ok {
 		meta.DType, meta.Dims = t.DType(), slices.Clone(t.Dims())
+		if slices.Contains(in.Given, name) {
+			meta.Value = copied(t)
+		}
 		if in.Stay != nil && len(t.LoD()) > 0 { // the caller feeds through the scope
 			of := ops.MetaOfValue(t)
 			meta.LoDLevel, meta.Sequences, meta.LoDOf = of.LoDLevel, of.Sequences, name
@@ -275,6 +284,9 @@ func (in *inference) output(name string, inferred ops.Meta, open bool) error {
 	}
 	if !in.once[name] {
 		inferred.Value = nil
+	}
+	if met && len(in.Given) > 0 {
+		v.meta.Value = nil
 	}
 	if open && inferred.LoDLevel > 0 && inferred.LoDOf == "" {
 		inferred.LoDOf = name // the kernel makes the sequences

@@ -10,8 +10,8 @@ import (
 )
 
 // An op that reads a tensor whose dims are known only when another op has run (masked_select, split_lod_tensor, a loop) is late: it cannot be compiled with the
-// plan. Inference finds the late ops of the block. Then it begins again with a copy of the program, in which each run of late ops is a block of its own, which
-// the op run_block runs. So late ops are compiled when they run, once for each list of dims that they meet, as those of loops are (body.go).
+// plan. So is an op that takes an attribute from a tensor whose value depends on data. Inference finds the late ops of the block. Then it begins again with a copy of the program, in which each run of late ops is a block of its own, which
+// the op run_block runs. So late ops are compiled when they run, once for each list of dims and of such values that they meet, as those of loops are (body.go).
 
 // isLate reports whether an op reads a tensor whose dims are not known yet. It is an error if such an op cannot wait.
 func (in *inference) isLate(op *program.Op, def *ops.Def) (bool, error) {
@@ -23,14 +23,37 @@ func (in *inference) isLate(op *program.Op, def *ops.Def) (bool, error) {
 		if v == nil || v.place != dynamic {
 			continue
 		}
-		waits := def.Class == ops.Compute || def.Class == ops.Backward || def.Class == ops.Random
-		if waits && in.Ops == nil {
+		if canWait(def) && in.Ops == nil {
 			return true, nil
 		}
 		return false, fault.E(fault.Unsupported, fault.On(op), fault.Var(name), fault.Gotf("%v, whose dims are known only when the op that writes it has run", v.meta),
 			fault.Want("a tensor whose dims follow from the feeds"), fault.Hint("fetch it, or reduce it to known dims before"))
 	}
 	return false, nil
+}
+
+// canWait reports whether an op may run in a block of late ops.
+func canWait(def *ops.Def) bool {
+	return def.Class == ops.Compute || def.Class == ops.Backward || def.Class == ops.Random
+}
+
+// waitsForValues reports whether an op waits for values that give it attributes. It is an error if they are not known and it cannot wait.
+func (in *inference) waitsForValues(op *program.Op, shapes *ops.Shapes) (bool, error) {
+	err := shapes.Decided()
+	names := ops.Undecided(shapes)
+	if err == nil || len(names) == 0 {
+		return false, err
+	}
+	if def, ok := ops.Lookup(op.Type); !ok || !canWait(def) {
+		return false, err
+	}
+	if in.Ops == nil {
+		return true, nil
+	}
+	if in.Waits != nil {
+		in.Waits(op, names)
+	}
+	return false, err
 }
 
 // withLateOps returns the block in a copy of its program, in which late ops are in blocks of their own.

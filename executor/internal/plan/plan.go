@@ -58,7 +58,10 @@ type Request struct {
 	Store       *Store        // of the temporaries; nil for memory of the plan's own
 	Memory      int64         // bytes that the plan may need; it is refused before if it needs more, also by Resize. 0 is no bound
 
-	Ops  []*program.Op          // of the block, that are compiled; nil for all
+	Ops   []*program.Op                        // of the block, that are compiled; nil for all
+	Given []string                             // variables of the scope whose values, as they are now, the plan may depend on
+	Waits func(op *program.Op, names []string) // is told of the op that the plan cannot be compiled for, because variables that give it attributes have values that are not known; with Ops only
+
 	LoD  bool                   // the plan may depend on the offsets of variables of the scope, as they are now
 	Stay func(name string) bool // variables of the block that live in the scope, as do those that it does not declare; nil for none
 }

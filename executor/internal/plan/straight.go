@@ -13,9 +13,12 @@ import (
 // more, the plan that was used longest ago gets the new dims.
 const mostPlans = 64
 
-// A straight part of a block is a run of ops of a block whose dims follow from those of what they read.
+// A straight part of a block is a run of ops of a block whose dims follow from those of what they read, and from values that give them attributes.
 type straight struct {
 	frame  *frame
+	block  placed      // its ops in the block
+	given  []string    // variables whose values give attributes. They have them before the part runs
+	halves []*straight // that it was divided into, because it computes such values itself; nil if it was not
 	ops    []*program.Op
 	stay   func(name string) bool
 	inputs []*tensor.Tensor // that the ops read before they write them, and whose dims may change
@@ -28,6 +31,7 @@ type straight struct {
 // A shaped is a plan for one list of dims.
 type shaped struct {
 	inputs  []ops.Meta
+	values  []*tensor.Tensor // of straight.given
 	plan    *Plan
 	outputs []output
 }
@@ -42,10 +46,21 @@ type output struct {
 
 // newStraight prepares the ops of a block from first to end. uses are those of the block.
 func newStraight(f *frame, list []*program.Op, first, end int, uses map[string]program.Use, env *ops.Env, store *Store) *straight {
+	return straightOf(f, list, placed{first, end, uses}, env, store)
+}
+
+// A placed says which ops of a block a part has, and where the block uses its variables.
+type placed struct {
+	first, end int
+	uses       map[string]program.Use
+}
+
+func straightOf(f *frame, list []*program.Op, of placed, env *ops.Env, store *Store) *straight {
+	first, end, uses := of.first, of.end, of.uses
 	outside := func(positions []int) bool {
 		return slices.ContainsFunc(positions, func(i int) bool { return i < first || i >= end })
 	}
-	s := &straight{frame: f, ops: list, env: env, store: store, stay: func(name string) bool {
+	s := &straight{frame: f, ops: list, block: of, env: env, store: store, stay: func(name string) bool {
 		return f.kept[name] || outside(uses[name].Readers) || outside(uses[name].Writers)
 	}}
 	written := map[string]bool{}
@@ -66,9 +81,15 @@ func newStraight(f *frame, list []*program.Op, first, end int, uses map[string]p
 }
 
 func (s *straight) run(ctx context.Context) error {
+	if s.halves != nil {
+		return s.runHalves(ctx)
+	}
 	c, err := s.find()
 	if err != nil {
 		return err
+	}
+	if c == nil {
+		return s.runHalves(ctx)
 	}
 	for i := range c.outputs {
 		if o := &c.outputs[i]; o.tensor.DType() != o.dtype || !slices.Equal(o.tensor.Dims(), o.dims) {
@@ -92,11 +113,20 @@ func (s *straight) run(ctx context.Context) error {
 	return c.plan.Run(ctx, nil)
 }
 
-// find returns the plan for the present dims. It compiles one that is new.
+func (s *straight) runHalves(ctx context.Context) error {
+	for _, half := range s.halves {
+		if err := half.run(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// find returns the plan for the present dims and values. It compiles one that is new. It returns nil if it has divided the part instead.
 func (s *straight) find() (*shaped, error) {
 	for i := len(s.plans) - 1; i >= 0; i-- {
 		c := s.plans[i]
-		if !c.fits(s.inputs, s.lod) {
+		if !c.fits(s.inputs, s.lod) || !s.hasValues(c.values) {
 			continue
 		}
 		copy(s.plans[i:], s.plans[i+1:])
@@ -104,7 +134,7 @@ func (s *straight) find() (*shaped, error) {
 		return c, nil
 	}
 	c, err := s.make()
-	if err != nil {
+	if c == nil {
 		return nil, err
 	}
 	c.inputs = c.inputs[:0]
@@ -115,6 +145,10 @@ func (s *straight) find() (*shaped, error) {
 			m.LoD = tensor.CloneLoD(t.LoD())
 		}
 		c.inputs = append(c.inputs, m)
+	}
+	for _, name := range s.given {
+		t, _ := s.frame.Find(name)
+		c.values = append(c.values, copied(t))
 	}
 	c.outputs = c.outputs[:0]
 	for _, v := range c.plan.making.in.variables.order {
@@ -131,12 +165,88 @@ func (s *straight) make() (*shaped, error) {
 	if len(s.plans) >= mostPlans {
 		c := s.plans[0]
 		s.plans = slices.Delete(s.plans, 0, 1)
-		if Resize(c.plan, nil) {
+		if s.given == nil && Resize(c.plan, nil) {
 			return c, nil
 		}
 	}
-	compiled, err := Compile(Request{Block: s.frame.block, Ops: s.ops, LoD: s.lod, Stay: s.stay, Scope: s.frame, Env: *s.env, Store: s.store, Memory: s.frame.memory, Grain: s.frame.grain})
-	return &shaped{plan: compiled}, err
+	for {
+		var waits *program.Op
+		var names []string
+		compiled, err := Compile(Request{Block: s.frame.block, Ops: s.ops, LoD: s.lod, Stay: s.stay, Scope: s.frame, Env: *s.env, Store: s.store, Memory: s.frame.memory, Grain: s.frame.grain,
+			Given: s.given, Waits: func(op *program.Op, list []string) { waits, names = op, list }})
+		if err == nil {
+			return &shaped{plan: compiled}, nil
+		}
+		if waits == nil || !s.give(waits, names) {
+			return nil, err
+		}
+		if s.halves != nil {
+			return nil, nil
+		}
+	}
+}
+
+// give lets plans depend on the values of variables that give op attributes. If ops before it write them, the part is divided before op. It reports false if that was done before.
+func (s *straight) give(op *program.Op, names []string) bool {
+	at := slices.Index(s.ops, op)
+	written := at >= 0 && slices.ContainsFunc(s.ops[:at], func(before *program.Op) bool {
+		return slices.ContainsFunc(before.OutputNames(), func(name string) bool { return slices.Contains(names, name) })
+	})
+	if written {
+		middle := s.block.first + at
+		s.halves = []*straight{straightOf(s.frame, s.ops[:at], placed{s.block.first, middle, s.block.uses}, s.env, s.store),
+			straightOf(s.frame, s.ops[at:], placed{middle, s.block.end, s.block.uses}, s.env, s.store)}
+		return true
+	}
+	given := len(s.given)
+	for _, name := range names {
+		if _, ok := s.frame.Find(name); ok && !slices.Contains(s.given, name) {
+			s.given = append(s.given, name)
+		}
+	}
+	return len(s.given) > given
+}
+
+// hasValues reports whether the variables that give attributes have these values.
+func (s *straight) hasValues(values []*tensor.Tensor) bool {
+	if len(values) != len(s.given) {
+		return false
+	}
+	for i, name := range s.given {
+		if t, ok := s.frame.Find(name); !ok || !sameNumbers(t, values[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// copied returns a tensor with the elements of t, which stay as they are.
+func copied(t *tensor.Tensor) *tensor.Tensor {
+	c := &tensor.Tensor{}
+	if err := tensor.Assign(c, t); err != nil {
+		return nil
+	}
+	return c
+}
+
+// sameNumbers reports whether two tensors have the same type, dims and elements.
+func sameNumbers(a, b *tensor.Tensor) bool {
+	if b == nil || a.DType() != b.DType() || !slices.Equal(a.Dims(), b.Dims()) {
+		return false
+	}
+	switch a.DType() {
+	case tensor.Int64:
+		return slices.Equal(a.Int64s(), b.Int64s())
+	case tensor.Int32:
+		return slices.Equal(a.Int32s(), b.Int32s())
+	case tensor.Float32:
+		return slices.Equal(a.Float32s(), b.Float32s())
+	case tensor.Float64:
+		return slices.Equal(a.Float64s(), b.Float64s())
+	case tensor.Bool:
+		return slices.Equal(a.Bools(), b.Bools())
+	}
+	return false
 }
 
 // fits reports whether tensors have the dims that the plan was compiled for, and the offsets if it depends on them.
