@@ -54,7 +54,8 @@ func newRun(c *console) *cobra.Command {
 
 A program that reads its own data runs until its passes are done; --data says where the data is, and --save where
 the parameters go. Any other program, and any with --feed, runs once and prints what --fetch names. Then only what
-the fetched variables depend on is computed, as it is after training.`,
+the fetched variables depend on is computed, as it is after training. With a gradient among them it is computed as a
+training step does, and nothing is updated.`,
 		Example: `  edl run program.pb --data train='data/train-*' --passes 3 --save model
   edl run program.pb --data train='data/train-*' --remote --trainers 2 --pservers 2
   edl run model --feed x=x.npy --fetch fc_0.tmp_1`,

@@ -112,7 +112,7 @@ func fromFloat[T tensor.Element](v float64) (out T) {
 
 // tensorOf is an input that may give an attribute in place of the op itself.
 func tensorOf(slot, attr string) ops.Slot {
-	return ops.Slot{Name: slot, Dispensable: true, Doc: "numbers that the program computes from constants and dims, in place of " + attr}
+	return ops.Slot{Name: slot, Dispensable: true, Doc: "numbers in place of " + attr}
 }
 
 // tensorsOf is an input of several variables that may give an attribute.

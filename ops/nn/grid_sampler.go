@@ -43,7 +43,7 @@ func init() {
 		Doc: "Makes the grid of an affine map for grid_sampler (Jaderberg et al. 2015): Output[n, i, j] = Theta[n] times (x, y, 1), where x and y are the coordinates of pixel (i, j), " +
 			"from -1 to 1.",
 		Inputs: []ops.Slot{{Name: "Theta", Doc: "float [N, 2, 3]"}, {Name: "OutputShape", Dispensable: true,
-			Doc: "numbers that the program computes from constants and dims, in place of output_shape"}},
+			Doc: "numbers in place of output_shape"}},
 		Outputs: []ops.Slot{{Name: "Output", Doc: "[N, H, W, 2]"}},
 		Attrs: []ops.Attr{{Name: "output_shape", Doc: "N, C, H and W of the images that the grid is for; N and C are not read", Default: []int32{}, Tensor: "OutputShape"},
 			alignCornersAttr},

@@ -68,7 +68,7 @@ func register(opType, doc string, a, b ops.Attr, f32 fill[float32], f64 fill[flo
 		Class: ops.Random,
 		Doc: doc + " Each depends on seed, origin, the index of the element and, in a program that trains, the step. Where the first extent is that of the batch, the index is that in the " +
 			"whole batch, so the numbers are the same for any number of trainers.",
-		Inputs: []ops.Slot{{Name: "ShapeTensor", Doc: "numbers that the program computes from constants and dims, in place of shape", Dispensable: true},
+		Inputs: []ops.Slot{{Name: "ShapeTensor", Doc: "numbers in place of shape", Dispensable: true},
 			{Name: "ShapeTensorList", Doc: "variables of one number each, in place of shape", Dispensable: true, Duplicable: true}},
 		Outputs: []ops.Slot{{Name: "Out", Doc: "the filled tensor"}},
 		Attrs: []ops.Attr{

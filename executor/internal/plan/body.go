@@ -14,7 +14,7 @@ import (
 // A body runs a block for an op of class Control. Dims of what it reads may change from run to run, so it is not compiled as a whole. It is a list of parts:
 //
 //   - an op of class Control, whose kernel reads dims when it runs;
-//   - a run of other ops (a straight part), which is compiled into a plan once for each list of dims that it meets.
+//   - a run of other ops (a straight part), which is compiled into a plan once for each list of dims that it meets, and of values that give attributes.
 //
 // A body that meets only dims that it has met before allocates nothing.
 type body struct {
@@ -51,7 +51,7 @@ func newBody(index program.BlockIndex, around *around, gradient *reversal) (*bod
 	first := 0
 	flush := func(end int) {
 		if len(line) > 0 {
-			b.parts = append(b.parts, newStraight(b.frame, line, first, end, uses, &own, store))
+			b.parts = append(b.parts, newStraight(b.frame, line, placed{first, end, uses}, &own, store))
 		}
 		line = nil
 	}

@@ -13,12 +13,12 @@ import (
 // more, the plan that was used longest ago gets the new dims.
 const mostPlans = 64
 
+// mostValues is how many plans a straight part keeps that takes attributes from values: as many as such a loop often has runs, since each run has another value.
+const mostValues = 1024
+
 // A straight part of a block is a run of ops of a block whose dims follow from those of what they read, and from values that give them attributes.
 type straight struct {
 	frame  *frame
-	block  placed      // its ops in the block
-	given  []string    // variables whose values give attributes. They have them before the part runs
-	halves []*straight // that it was divided into, because it computes such values itself; nil if it was not
 	ops    []*program.Op
 	stay   func(name string) bool
 	inputs []*tensor.Tensor // that the ops read before they write them, and whose dims may change
@@ -26,9 +26,14 @@ type straight struct {
 	env    *ops.Env
 	store  *Store    // of all straight parts of the block
 	plans  []*shaped // the one that was used last at the end
+
+	place  placed
+	given  []string         // variables that have their values before the part runs, and give attributes of its ops
+	from   []*tensor.Tensor // of given
+	halves []*straight      // that run in its place: it would compute such values itself. nil if it need not be divided
 }
 
-// A shaped is a plan for one list of dims.
+// A shaped is a plan for one list of dims, and of values.
 type shaped struct {
 	inputs  []ops.Meta
 	values  []*tensor.Tensor // of straight.given
@@ -44,23 +49,19 @@ type output struct {
 	lod    [][]int64 // that ops have made; nil for none
 }
 
-// newStraight prepares the ops of a block from first to end. uses are those of the block.
-func newStraight(f *frame, list []*program.Op, first, end int, uses map[string]program.Use, env *ops.Env, store *Store) *straight {
-	return straightOf(f, list, placed{first, end, uses}, env, store)
-}
-
-// A placed says which ops of a block a part has, and where the block uses its variables.
+// A placed says which ops of a block a part has, from first to end, and where the block uses its variables.
 type placed struct {
 	first, end int
 	uses       map[string]program.Use
 }
 
-func straightOf(f *frame, list []*program.Op, of placed, env *ops.Env, store *Store) *straight {
-	first, end, uses := of.first, of.end, of.uses
+// newStraight prepares some ops of a block.
+func newStraight(f *frame, list []*program.Op, at placed, env *ops.Env, store *Store) *straight {
+	first, end, uses := at.first, at.end, at.uses
 	outside := func(positions []int) bool {
 		return slices.ContainsFunc(positions, func(i int) bool { return i < first || i >= end })
 	}
-	s := &straight{frame: f, ops: list, block: of, env: env, store: store, stay: func(name string) bool {
+	s := &straight{frame: f, ops: list, place: at, env: env, store: store, stay: func(name string) bool {
 		return f.kept[name] || outside(uses[name].Readers) || outside(uses[name].Writers)
 	}}
 	written := map[string]bool{}
@@ -124,9 +125,13 @@ func (s *straight) runHalves(ctx context.Context) error {
 
 // find returns the plan for the present dims and values. It compiles one that is new. It returns nil if it has divided the part instead.
 func (s *straight) find() (*shaped, error) {
-	for i := len(s.plans) - 1; i >= 0; i-- {
+	for k := range s.plans {
+		i := len(s.plans) - 1 - k
+		if s.given != nil { // a loop meets its values in the same order again: the one that was used longest ago comes next
+			i = k
+		}
 		c := s.plans[i]
-		if !c.fits(s.inputs, s.lod) || !s.hasValues(c.values) {
+		if !s.hasValues(c.values) || !c.fits(s.inputs, s.lod) {
 			continue
 		}
 		copy(s.plans[i:], s.plans[i+1:])
@@ -146,8 +151,7 @@ func (s *straight) find() (*shaped, error) {
 		}
 		c.inputs = append(c.inputs, m)
 	}
-	for _, name := range s.given {
-		t, _ := s.frame.Find(name)
+	for _, t := range s.from {
 		c.values = append(c.values, copied(t))
 	}
 	c.outputs = c.outputs[:0]
@@ -162,7 +166,7 @@ func (s *straight) find() (*shaped, error) {
 
 // make returns a plan for the present dims: a new one, or one of others that gets them.
 func (s *straight) make() (*shaped, error) {
-	if len(s.plans) >= mostPlans {
+	if len(s.plans) >= mostPlans && (s.given == nil || len(s.plans) >= mostValues) {
 		c := s.plans[0]
 		s.plans = slices.Delete(s.plans, 0, 1)
 		if s.given == nil && Resize(c.plan, nil) {
@@ -193,15 +197,15 @@ func (s *straight) give(op *program.Op, names []string) bool {
 		return slices.ContainsFunc(before.OutputNames(), func(name string) bool { return slices.Contains(names, name) })
 	})
 	if written {
-		middle := s.block.first + at
-		s.halves = []*straight{straightOf(s.frame, s.ops[:at], placed{s.block.first, middle, s.block.uses}, s.env, s.store),
-			straightOf(s.frame, s.ops[at:], placed{middle, s.block.end, s.block.uses}, s.env, s.store)}
+		middle := s.place.first + at
+		s.halves = []*straight{newStraight(s.frame, s.ops[:at], placed{s.place.first, middle, s.place.uses}, s.env, s.store),
+			newStraight(s.frame, s.ops[at:], placed{middle, s.place.end, s.place.uses}, s.env, s.store)}
 		return true
 	}
 	given := len(s.given)
 	for _, name := range names {
-		if _, ok := s.frame.Find(name); ok && !slices.Contains(s.given, name) {
-			s.given = append(s.given, name)
+		if t, ok := s.frame.Find(name); ok && !slices.Contains(s.given, name) {
+			s.given, s.from = append(s.given, name), append(s.from, t)
 		}
 	}
 	return len(s.given) > given
@@ -209,11 +213,11 @@ func (s *straight) give(op *program.Op, names []string) bool {
 
 // hasValues reports whether the variables that give attributes have these values.
 func (s *straight) hasValues(values []*tensor.Tensor) bool {
-	if len(values) != len(s.given) {
+	if len(values) != len(s.from) {
 		return false
 	}
-	for i, name := range s.given {
-		if t, ok := s.frame.Find(name); !ok || !sameNumbers(t, values[i]) {
+	for i, t := range s.from {
+		if !sameNumbers(t, values[i]) {
 			return false
 		}
 	}
