@@ -169,7 +169,7 @@ func (in *inference) addNode(op *program.Op) error {
 
 // types completes a node with what was inferred for its op, and records the types of what it writes.
 func (in *inference) types(n *node, shapes *ops.Shapes) error {
-	waits, err := in.waitsForValues(n.written, shapes)
+	waits, err := waitsForValues(in, n.written, shapes)
 	if err != nil {
 		return err
 	}

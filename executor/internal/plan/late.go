@@ -38,7 +38,7 @@ func canWait(def *ops.Def) bool {
 }
 
 // waitsForValues reports whether an op waits for values that give it attributes. It is an error if they are not known and it cannot wait.
-func (in *inference) waitsForValues(op *program.Op, shapes *ops.Shapes) (bool, error) {
+func waitsForValues(in *inference, op *program.Op, shapes *ops.Shapes) (bool, error) {
 	err := shapes.Decided()
 	names := ops.Undecided(shapes)
 	if err == nil || len(names) == 0 {
