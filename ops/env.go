@@ -45,6 +45,7 @@ type Step struct {
 	Weight    int64  // what Rows rows weigh in the mean that the loss is, where that is another number; see WeightOf. Else 0
 	Rows      int64  // rows of this trainer
 	Part      bool   // Rows are a part of the batch: others compute the rest of it
+	Batch     int64  // rows of the batch, where Rows are a part of it
 	// Void says, of a part, that the weights in it add up to 0: the mean that it has computed is no number, and counts for nothing beside other parts. The
 	// run says so, with Weight.
 	Void      bool
@@ -106,6 +107,26 @@ type DeviceMessage struct {
 type DeviceMerger interface {
 	// step is that of the plan that runs. It gets Weight and Void of all devices together.
 	MergeDevices(ctx context.Context, step *Step, all []DeviceMessage) error
+}
+
+// MaxTotals is how many numbers trainers share in a step, and MaxTotalsPlaces at how many places of a program.
+const (
+	MaxTotals       = 1 << 12
+	MaxTotalsPlaces = 64
+)
+
+// Totals are what one trainer has made of its rows for the sums and means over the batch that trainers share at once. See ShareTotals.
+type Totals struct {
+	Rows   int64     // of the trainer, > 0
+	Over   []int64   // by total: how many elements of the trainer's rows it reduces
+	Values []float64 // of all totals, one after the other
+}
+
+// A TotalsSharer is the Comm of a trainer of a sync job. ShareTotals hands the trainer's own totals to others, and returns those of all trainers that have rows of
+// the batch, in rank order, and the place of own among them. It waits until all have theirs. place tells the calls of a step apart: they come in the order 0, 1, 2, ...
+// A step that computes its forward pass again gets the same answers. Nobody reads own after the return, and nobody changes the answer.
+type TotalsSharer interface {
+	ShareTotals(ctx context.Context, place int, own Totals) (all []Totals, at int, err error)
 }
 
 // Server runs listen_and_serv: it serves the variables of a program until the job is done.
