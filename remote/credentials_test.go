@@ -280,7 +280,7 @@ var roleMethods = map[protoreflect.Name]string{
 	"ParameterServer.GetVariable": "trainer coordinator pserver standby", "ParameterServer.CopyRows": "pserver standby", "ParameterServer.OpenData": "trainer",
 	"ParameterServer.Freeze": "coordinator", "ParameterServer.Resume": "coordinator", "ParameterServer.Ledger": "coordinator listener",
 	"ParameterServer.Cut": "coordinator", "ParameterServer.Hold": "coordinator", "ParameterServer.Restore": "coordinator listener", "ParameterServer.Pace": "trainer",
-	"ParameterServer.Counted": "trainer", "ParameterServer.Prepare": "listener", "ParameterServer.Arrived": "coordinator", "ParameterServer.Complete": "trainer",
+	"ParameterServer.Counted": "trainer", "ParameterServer.ShareTotals": "trainer", "ParameterServer.Prepare": "listener", "ParameterServer.Arrived": "coordinator", "ParameterServer.Complete": "trainer",
 	"ParameterServer.Follow": "standby", "ParameterServer.TakeOver": "listener", "ParameterServer.Status": "listener",
 }
 

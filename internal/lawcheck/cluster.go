@@ -31,6 +31,7 @@ type cluster struct {
 	rows     int64                                     // of the batch of the round
 	declared map[int]int64                             // rank -> rows
 	sent     map[int]map[string]map[int]*tensor.Tensor // server -> name -> rank
+	totals   []map[int]ops.Totals                      // place -> rank
 	err      error
 }
 
@@ -101,7 +102,7 @@ func (c *cluster) step(ctx context.Context, feed executor.Feed, rows int64, fetc
 				}
 				part[name] = rows
 			}
-			fetched, err := e.RunStep(ctx, c.trainer, ops.Step{Round: round, RowOffset: from, Rows: to - from}, part, fetch...)
+			fetched, err := e.RunStep(ctx, c.trainer, ops.Step{Round: round, RowOffset: from, Rows: to - from, Part: to-from < rows, Batch: rows}, part, fetch...)
 			if err != nil {
 				c.fail(fmt.Errorf("trainer %d: %w", rank, err))
 			} else if rank == 0 {
@@ -144,7 +145,7 @@ func (c *cluster) advance() error {
 	}
 	all.Wait()
 	c.round++
-	c.declared, c.sent = map[int]int64{}, map[int]map[string]map[int]*tensor.Tensor{}
+	c.totals, c.declared, c.sent = nil, map[int]int64{}, map[int]map[string]map[int]*tensor.Tensor{}
 	c.changed.Broadcast()
 	return errors.Join(errs...)
 }

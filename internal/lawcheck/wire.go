@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/internal/compress"
@@ -66,6 +67,40 @@ func (w *wire) SendBarrier(context.Context) error {
 		w.changed.Wait()
 	}
 	return w.err
+}
+
+// ShareTotals implements ops.TotalsSharer. Nobody waits for a trainer without rows.
+func (w *wire) ShareTotals(_ context.Context, place int, own ops.Totals) (all []ops.Totals, at int, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for len(w.totals) <= place {
+		w.totals = append(w.totals, map[int]ops.Totals{})
+	}
+	shared := w.totals[place]
+	shared[w.rank] = ops.Totals{Rows: own.Rows, Over: slices.Clone(own.Over), Values: slices.Clone(own.Values)}
+	w.changed.Broadcast()
+	for {
+		rows := int64(0)
+		for _, t := range shared {
+			rows += t.Rows
+		}
+		if w.err != nil {
+			return nil, 0, w.err
+		}
+		if rows == w.rows {
+			break
+		}
+		w.changed.Wait()
+	}
+	for rank := range w.trainers {
+		if t, ok := shared[rank]; ok {
+			if rank == w.rank {
+				at = len(all)
+			}
+			all = append(all, t)
+		}
+	}
+	return all, at, nil
 }
 
 // Recv receives at once. An async trainer's contributions are applied before it reads.

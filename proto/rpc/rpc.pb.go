@@ -86,7 +86,7 @@ func (x Standing_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Standing_Kind.Descriptor instead.
 func (Standing_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{122, 0}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{126, 0}
 }
 
 type StatusResponse_Standby int32
@@ -135,7 +135,7 @@ func (x StatusResponse_Standby) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use StatusResponse_Standby.Descriptor instead.
 func (StatusResponse_Standby) EnumDescriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{138, 0}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{142, 0}
 }
 
 // Piece is a part of a message that may be larger than one of the transport: all pieces of one direction of a call, one after the other, are the message
@@ -6488,6 +6488,7 @@ type BarrierRequest struct {
 	Hour          int64                  `protobuf:"varint,10,opt,name=hour,proto3" json:"hour,omitempty"`     // as in Declared; of a group that of each trainer is in group
 	Counted       []*Declared            `protobuf:"bytes,8,rep,name=counted,proto3" json:"counted,omitempty"` // with backup trainers, to other servers than 0: what server 0 has decided that the round is made of, without records
 	Steps         uint32                 `protobuf:"varint,11,opt,name=steps,proto3" json:"steps,omitempty"`   // async: how many steps the push has; 0: 1
+	Totals        []*PlaceTotals         `protobuf:"bytes,12,rep,name=totals,proto3" json:"totals,omitempty"`  // to server 0: what ShareTotals has answered in the round, by place. A standby that has taken over may lack it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6599,6 +6600,13 @@ func (x *BarrierRequest) GetSteps() uint32 {
 	return 0
 }
 
+func (x *BarrierRequest) GetTotals() []*PlaceTotals {
+	if x != nil {
+		return x.Totals
+	}
+	return nil
+}
+
 type BarrierResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -6635,6 +6643,240 @@ func (*BarrierResponse) Descriptor() ([]byte, []int) {
 	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{100}
 }
 
+// Totals are what one trainer has made of its rows for sums and means over a batch.
+type Totals struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Rank          uint32                 `protobuf:"varint,1,opt,name=rank,proto3" json:"rank,omitempty"`
+	Rows          int64                  `protobuf:"varint,2,opt,name=rows,proto3" json:"rows,omitempty"`             // of the trainer, at least 1
+	Over          []int64                `protobuf:"varint,3,rep,packed,name=over,proto3" json:"over,omitempty"`      // for each sum or mean: how many elements of these rows it reduces
+	Values        []float64              `protobuf:"fixed64,4,rep,packed,name=values,proto3" json:"values,omitempty"` // numbers of all of them, one after the other
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Totals) Reset() {
+	*x = Totals{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[101]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Totals) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Totals) ProtoMessage() {}
+
+func (x *Totals) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[101]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Totals.ProtoReflect.Descriptor instead.
+func (*Totals) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{101}
+}
+
+func (x *Totals) GetRank() uint32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
+func (x *Totals) GetRows() int64 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
+func (x *Totals) GetOver() []int64 {
+	if x != nil {
+		return x.Over
+	}
+	return nil
+}
+
+func (x *Totals) GetValues() []float64 {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
+// PlaceTotals are those of all trainers at one place of the program, in rank order.
+type PlaceTotals struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Parts         []*Totals              `protobuf:"bytes,1,rep,name=parts,proto3" json:"parts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlaceTotals) Reset() {
+	*x = PlaceTotals{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[102]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlaceTotals) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlaceTotals) ProtoMessage() {}
+
+func (x *PlaceTotals) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[102]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlaceTotals.ProtoReflect.Descriptor instead.
+func (*PlaceTotals) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{102}
+}
+
+func (x *PlaceTotals) GetParts() []*Totals {
+	if x != nil {
+		return x.Parts
+	}
+	return nil
+}
+
+type ShareTotalsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Place         uint32                 `protobuf:"varint,2,opt,name=place,proto3" json:"place,omitempty"` // from 0 on
+	Batch         int64                  `protobuf:"varint,3,opt,name=batch,proto3" json:"batch,omitempty"` // rows of the batch
+	Own           *Totals                `protobuf:"bytes,4,opt,name=own,proto3" json:"own,omitempty"`      // its rank is that of id
+	Known         []*PlaceTotals         `protobuf:"bytes,5,rep,name=known,proto3" json:"known,omitempty"`  // the answers for the places before
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShareTotalsRequest) Reset() {
+	*x = ShareTotalsRequest{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[103]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShareTotalsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShareTotalsRequest) ProtoMessage() {}
+
+func (x *ShareTotalsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[103]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShareTotalsRequest.ProtoReflect.Descriptor instead.
+func (*ShareTotalsRequest) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{103}
+}
+
+func (x *ShareTotalsRequest) GetId() *Identity {
+	if x != nil {
+		return x.Id
+	}
+	return nil
+}
+
+func (x *ShareTotalsRequest) GetPlace() uint32 {
+	if x != nil {
+		return x.Place
+	}
+	return 0
+}
+
+func (x *ShareTotalsRequest) GetBatch() int64 {
+	if x != nil {
+		return x.Batch
+	}
+	return 0
+}
+
+func (x *ShareTotalsRequest) GetOwn() *Totals {
+	if x != nil {
+		return x.Own
+	}
+	return nil
+}
+
+func (x *ShareTotalsRequest) GetKnown() []*PlaceTotals {
+	if x != nil {
+		return x.Known
+	}
+	return nil
+}
+
+type ShareTotalsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Totals        *PlaceTotals           `protobuf:"bytes,1,opt,name=totals,proto3" json:"totals,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShareTotalsResponse) Reset() {
+	*x = ShareTotalsResponse{}
+	mi := &file_proto_rpc_rpc_proto_msgTypes[104]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShareTotalsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShareTotalsResponse) ProtoMessage() {}
+
+func (x *ShareTotalsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_rpc_rpc_proto_msgTypes[104]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShareTotalsResponse.ProtoReflect.Descriptor instead.
+func (*ShareTotalsResponse) Descriptor() ([]byte, []int) {
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{104}
+}
+
+func (x *ShareTotalsResponse) GetTotals() *PlaceTotals {
+	if x != nil {
+		return x.Totals
+	}
+	return nil
+}
+
 type CountedRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            *Identity              `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -6644,7 +6886,7 @@ type CountedRequest struct {
 
 func (x *CountedRequest) Reset() {
 	*x = CountedRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[101]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6656,7 +6898,7 @@ func (x *CountedRequest) String() string {
 func (*CountedRequest) ProtoMessage() {}
 
 func (x *CountedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[101]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6669,7 +6911,7 @@ func (x *CountedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountedRequest.ProtoReflect.Descriptor instead.
 func (*CountedRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{101}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *CountedRequest) GetId() *Identity {
@@ -6692,7 +6934,7 @@ type CountedResponse struct {
 
 func (x *CountedResponse) Reset() {
 	*x = CountedResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[102]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6704,7 +6946,7 @@ func (x *CountedResponse) String() string {
 func (*CountedResponse) ProtoMessage() {}
 
 func (x *CountedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[102]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6717,7 +6959,7 @@ func (x *CountedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountedResponse.ProtoReflect.Descriptor instead.
 func (*CountedResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{102}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *CountedResponse) GetRound() uint64 {
@@ -6756,7 +6998,7 @@ type CutRequest struct {
 
 func (x *CutRequest) Reset() {
 	*x = CutRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[103]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6768,7 +7010,7 @@ func (x *CutRequest) String() string {
 func (*CutRequest) ProtoMessage() {}
 
 func (x *CutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[103]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6781,7 +7023,7 @@ func (x *CutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CutRequest.ProtoReflect.Descriptor instead.
 func (*CutRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{103}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *CutRequest) GetId() *Identity {
@@ -6837,7 +7079,7 @@ type StepBound struct {
 
 func (x *StepBound) Reset() {
 	*x = StepBound{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[104]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6849,7 +7091,7 @@ func (x *StepBound) String() string {
 func (*StepBound) ProtoMessage() {}
 
 func (x *StepBound) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[104]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6862,7 +7104,7 @@ func (x *StepBound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepBound.ProtoReflect.Descriptor instead.
 func (*StepBound) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{104}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *StepBound) GetRank() uint32 {
@@ -6894,7 +7136,7 @@ type CutResponse struct {
 
 func (x *CutResponse) Reset() {
 	*x = CutResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[105]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6906,7 +7148,7 @@ func (x *CutResponse) String() string {
 func (*CutResponse) ProtoMessage() {}
 
 func (x *CutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[105]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6919,7 +7161,7 @@ func (x *CutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CutResponse.ProtoReflect.Descriptor instead.
 func (*CutResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{105}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *CutResponse) GetPast() bool {
@@ -6983,7 +7225,7 @@ type HoldRequest struct {
 
 func (x *HoldRequest) Reset() {
 	*x = HoldRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[106]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6995,7 +7237,7 @@ func (x *HoldRequest) String() string {
 func (*HoldRequest) ProtoMessage() {}
 
 func (x *HoldRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[106]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7008,7 +7250,7 @@ func (x *HoldRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldRequest.ProtoReflect.Descriptor instead.
 func (*HoldRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{106}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *HoldRequest) GetId() *Identity {
@@ -7043,7 +7285,7 @@ type HoldResponse struct {
 
 func (x *HoldResponse) Reset() {
 	*x = HoldResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[107]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7055,7 +7297,7 @@ func (x *HoldResponse) String() string {
 func (*HoldResponse) ProtoMessage() {}
 
 func (x *HoldResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[107]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7068,7 +7310,7 @@ func (x *HoldResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldResponse.ProtoReflect.Descriptor instead.
 func (*HoldResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{107}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *HoldResponse) GetBegun() []*StepBound {
@@ -7111,7 +7353,7 @@ type RestoreRequest struct {
 
 func (x *RestoreRequest) Reset() {
 	*x = RestoreRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[108]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7123,7 +7365,7 @@ func (x *RestoreRequest) String() string {
 func (*RestoreRequest) ProtoMessage() {}
 
 func (x *RestoreRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[108]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7136,7 +7378,7 @@ func (x *RestoreRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreRequest.ProtoReflect.Descriptor instead.
 func (*RestoreRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{108}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *RestoreRequest) GetId() *Identity {
@@ -7198,7 +7440,7 @@ type RestoreResponse struct {
 
 func (x *RestoreResponse) Reset() {
 	*x = RestoreResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[109]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7210,7 +7452,7 @@ func (x *RestoreResponse) String() string {
 func (*RestoreResponse) ProtoMessage() {}
 
 func (x *RestoreResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[109]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7223,7 +7465,7 @@ func (x *RestoreResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreResponse.ProtoReflect.Descriptor instead.
 func (*RestoreResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{109}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *RestoreResponse) GetRecords() int64 {
@@ -7250,7 +7492,7 @@ type PrepareRequest struct {
 
 func (x *PrepareRequest) Reset() {
 	*x = PrepareRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[110]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7262,7 +7504,7 @@ func (x *PrepareRequest) String() string {
 func (*PrepareRequest) ProtoMessage() {}
 
 func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[110]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7275,7 +7517,7 @@ func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareRequest.ProtoReflect.Descriptor instead.
 func (*PrepareRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{110}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *PrepareRequest) GetId() *Identity {
@@ -7300,7 +7542,7 @@ type PrepareResponse struct {
 
 func (x *PrepareResponse) Reset() {
 	*x = PrepareResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[111]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7312,7 +7554,7 @@ func (x *PrepareResponse) String() string {
 func (*PrepareResponse) ProtoMessage() {}
 
 func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[111]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7325,7 +7567,7 @@ func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareResponse.ProtoReflect.Descriptor instead.
 func (*PrepareResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{111}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{115}
 }
 
 type ArrivedRequest struct {
@@ -7339,7 +7581,7 @@ type ArrivedRequest struct {
 
 func (x *ArrivedRequest) Reset() {
 	*x = ArrivedRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[112]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7351,7 +7593,7 @@ func (x *ArrivedRequest) String() string {
 func (*ArrivedRequest) ProtoMessage() {}
 
 func (x *ArrivedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[112]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7364,7 +7606,7 @@ func (x *ArrivedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArrivedRequest.ProtoReflect.Descriptor instead.
 func (*ArrivedRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{112}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *ArrivedRequest) GetId() *Identity {
@@ -7398,7 +7640,7 @@ type ArrivedResponse struct {
 
 func (x *ArrivedResponse) Reset() {
 	*x = ArrivedResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[113]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7410,7 +7652,7 @@ func (x *ArrivedResponse) String() string {
 func (*ArrivedResponse) ProtoMessage() {}
 
 func (x *ArrivedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[113]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7423,7 +7665,7 @@ func (x *ArrivedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArrivedResponse.ProtoReflect.Descriptor instead.
 func (*ArrivedResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{113}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *ArrivedResponse) GetBytes() int64 {
@@ -7451,7 +7693,7 @@ type FreezeRequest struct {
 
 func (x *FreezeRequest) Reset() {
 	*x = FreezeRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[114]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7463,7 +7705,7 @@ func (x *FreezeRequest) String() string {
 func (*FreezeRequest) ProtoMessage() {}
 
 func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[114]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7476,7 +7718,7 @@ func (x *FreezeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeRequest.ProtoReflect.Descriptor instead.
 func (*FreezeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{114}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *FreezeRequest) GetId() *Identity {
@@ -7508,7 +7750,7 @@ type FreezeResponse struct {
 
 func (x *FreezeResponse) Reset() {
 	*x = FreezeResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[115]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7520,7 +7762,7 @@ func (x *FreezeResponse) String() string {
 func (*FreezeResponse) ProtoMessage() {}
 
 func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[115]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7533,7 +7775,7 @@ func (x *FreezeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FreezeResponse.ProtoReflect.Descriptor instead.
 func (*FreezeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{115}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *FreezeResponse) GetGeneration() uint64 {
@@ -7606,7 +7848,7 @@ type Declared struct {
 
 func (x *Declared) Reset() {
 	*x = Declared{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[116]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7618,7 +7860,7 @@ func (x *Declared) String() string {
 func (*Declared) ProtoMessage() {}
 
 func (x *Declared) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[116]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7631,7 +7873,7 @@ func (x *Declared) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Declared.ProtoReflect.Descriptor instead.
 func (*Declared) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{116}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *Declared) GetRank() uint32 {
@@ -7702,7 +7944,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[117]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7714,7 +7956,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[117]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7727,7 +7969,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{117}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{121}
 }
 
 func (x *Member) GetRank() uint32 {
@@ -7764,7 +8006,7 @@ type ResumeRequest struct {
 
 func (x *ResumeRequest) Reset() {
 	*x = ResumeRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[118]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7776,7 +8018,7 @@ func (x *ResumeRequest) String() string {
 func (*ResumeRequest) ProtoMessage() {}
 
 func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[118]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7789,7 +8031,7 @@ func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{118}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{122}
 }
 
 func (x *ResumeRequest) GetId() *Identity {
@@ -7828,7 +8070,7 @@ type ResumeResponse struct {
 
 func (x *ResumeResponse) Reset() {
 	*x = ResumeResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[119]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7840,7 +8082,7 @@ func (x *ResumeResponse) String() string {
 func (*ResumeResponse) ProtoMessage() {}
 
 func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[119]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7853,7 +8095,7 @@ func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeResponse.ProtoReflect.Descriptor instead.
 func (*ResumeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{119}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{123}
 }
 
 // FollowRequest comes from a standby. start rises from one process of the standby to the next.
@@ -7868,7 +8110,7 @@ type FollowRequest struct {
 
 func (x *FollowRequest) Reset() {
 	*x = FollowRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[120]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7880,7 +8122,7 @@ func (x *FollowRequest) String() string {
 func (*FollowRequest) ProtoMessage() {}
 
 func (x *FollowRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[120]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7893,7 +8135,7 @@ func (x *FollowRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRequest.ProtoReflect.Descriptor instead.
 func (*FollowRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{120}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{124}
 }
 
 func (x *FollowRequest) GetId() *Identity {
@@ -7928,7 +8170,7 @@ type FollowResponse struct {
 
 func (x *FollowResponse) Reset() {
 	*x = FollowResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[121]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[125]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7940,7 +8182,7 @@ func (x *FollowResponse) String() string {
 func (*FollowResponse) ProtoMessage() {}
 
 func (x *FollowResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[121]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[125]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7953,7 +8195,7 @@ func (x *FollowResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowResponse.ProtoReflect.Descriptor instead.
 func (*FollowResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{121}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{125}
 }
 
 func (x *FollowResponse) GetToken() []byte {
@@ -8007,7 +8249,7 @@ type Standing struct {
 
 func (x *Standing) Reset() {
 	*x = Standing{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[122]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[126]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8019,7 +8261,7 @@ func (x *Standing) String() string {
 func (*Standing) ProtoMessage() {}
 
 func (x *Standing) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[122]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[126]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8032,7 +8274,7 @@ func (x *Standing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Standing.ProtoReflect.Descriptor instead.
 func (*Standing) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{122}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{126}
 }
 
 func (x *Standing) GetKind() Standing_Kind {
@@ -8182,7 +8424,7 @@ type Pushed struct {
 
 func (x *Pushed) Reset() {
 	*x = Pushed{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[123]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[127]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8194,7 +8436,7 @@ func (x *Pushed) String() string {
 func (*Pushed) ProtoMessage() {}
 
 func (x *Pushed) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[123]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[127]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8207,7 +8449,7 @@ func (x *Pushed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pushed.ProtoReflect.Descriptor instead.
 func (*Pushed) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{123}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{127}
 }
 
 func (x *Pushed) GetRank() uint32 {
@@ -8259,7 +8501,7 @@ type Clock struct {
 
 func (x *Clock) Reset() {
 	*x = Clock{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[124]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[128]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8271,7 +8513,7 @@ func (x *Clock) String() string {
 func (*Clock) ProtoMessage() {}
 
 func (x *Clock) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[124]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[128]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8284,7 +8526,7 @@ func (x *Clock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Clock.ProtoReflect.Descriptor instead.
 func (*Clock) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{124}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{128}
 }
 
 func (x *Clock) GetRank() uint32 {
@@ -8332,7 +8574,7 @@ type TakeOverRequest struct {
 
 func (x *TakeOverRequest) Reset() {
 	*x = TakeOverRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[125]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[129]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8344,7 +8586,7 @@ func (x *TakeOverRequest) String() string {
 func (*TakeOverRequest) ProtoMessage() {}
 
 func (x *TakeOverRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[125]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[129]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8357,7 +8599,7 @@ func (x *TakeOverRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TakeOverRequest.ProtoReflect.Descriptor instead.
 func (*TakeOverRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{125}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{129}
 }
 
 func (x *TakeOverRequest) GetId() *Identity {
@@ -8383,7 +8625,7 @@ type TakeOverResponse struct {
 
 func (x *TakeOverResponse) Reset() {
 	*x = TakeOverResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[126]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[130]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8395,7 +8637,7 @@ func (x *TakeOverResponse) String() string {
 func (*TakeOverResponse) ProtoMessage() {}
 
 func (x *TakeOverResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[126]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[130]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8408,7 +8650,7 @@ func (x *TakeOverResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TakeOverResponse.ProtoReflect.Descriptor instead.
 func (*TakeOverResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{126}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{130}
 }
 
 func (x *TakeOverResponse) GetRound() uint64 {
@@ -8430,7 +8672,7 @@ type LedgerRequest struct {
 
 func (x *LedgerRequest) Reset() {
 	*x = LedgerRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[127]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[131]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8442,7 +8684,7 @@ func (x *LedgerRequest) String() string {
 func (*LedgerRequest) ProtoMessage() {}
 
 func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[127]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[131]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8455,7 +8697,7 @@ func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerRequest.ProtoReflect.Descriptor instead.
 func (*LedgerRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{127}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{131}
 }
 
 func (x *LedgerRequest) GetJob() string {
@@ -8498,7 +8740,7 @@ type PassLedger struct {
 
 func (x *PassLedger) Reset() {
 	*x = PassLedger{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[128]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[132]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8510,7 +8752,7 @@ func (x *PassLedger) String() string {
 func (*PassLedger) ProtoMessage() {}
 
 func (x *PassLedger) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[128]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[132]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8523,7 +8765,7 @@ func (x *PassLedger) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PassLedger.ProtoReflect.Descriptor instead.
 func (*PassLedger) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{128}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{132}
 }
 
 func (x *PassLedger) GetPass() int32 {
@@ -8566,7 +8808,7 @@ type LedgerResponse struct {
 
 func (x *LedgerResponse) Reset() {
 	*x = LedgerResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[129]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[133]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8578,7 +8820,7 @@ func (x *LedgerResponse) String() string {
 func (*LedgerResponse) ProtoMessage() {}
 
 func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[129]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[133]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8591,7 +8833,7 @@ func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerResponse.ProtoReflect.Descriptor instead.
 func (*LedgerResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{129}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{133}
 }
 
 func (x *LedgerResponse) GetPasses() []*PassLedger {
@@ -8641,7 +8883,7 @@ type GetRequest struct {
 
 func (x *GetRequest) Reset() {
 	*x = GetRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[130]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[134]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8653,7 +8895,7 @@ func (x *GetRequest) String() string {
 func (*GetRequest) ProtoMessage() {}
 
 func (x *GetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[130]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[134]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8666,7 +8908,7 @@ func (x *GetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRequest.ProtoReflect.Descriptor instead.
 func (*GetRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{130}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{134}
 }
 
 func (x *GetRequest) GetId() *Identity {
@@ -8755,7 +8997,7 @@ type CopyRequest struct {
 
 func (x *CopyRequest) Reset() {
 	*x = CopyRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[131]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[135]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8767,7 +9009,7 @@ func (x *CopyRequest) String() string {
 func (*CopyRequest) ProtoMessage() {}
 
 func (x *CopyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[131]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[135]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8780,7 +9022,7 @@ func (x *CopyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyRequest.ProtoReflect.Descriptor instead.
 func (*CopyRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{131}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{135}
 }
 
 func (x *CopyRequest) GetId() *Identity {
@@ -8842,7 +9084,7 @@ type CopyResponse struct {
 
 func (x *CopyResponse) Reset() {
 	*x = CopyResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[132]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[136]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8854,7 +9096,7 @@ func (x *CopyResponse) String() string {
 func (*CopyResponse) ProtoMessage() {}
 
 func (x *CopyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[132]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[136]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8867,7 +9109,7 @@ func (x *CopyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyResponse.ProtoReflect.Descriptor instead.
 func (*CopyResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{132}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{136}
 }
 
 func (x *CopyResponse) GetBlocks() []uint32 {
@@ -8896,7 +9138,7 @@ type PaceRequest struct {
 
 func (x *PaceRequest) Reset() {
 	*x = PaceRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[133]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[137]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8908,7 +9150,7 @@ func (x *PaceRequest) String() string {
 func (*PaceRequest) ProtoMessage() {}
 
 func (x *PaceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[133]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[137]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8921,7 +9163,7 @@ func (x *PaceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaceRequest.ProtoReflect.Descriptor instead.
 func (*PaceRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{133}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{137}
 }
 
 func (x *PaceRequest) GetId() *Identity {
@@ -8953,7 +9195,7 @@ type PaceResponse struct {
 
 func (x *PaceResponse) Reset() {
 	*x = PaceResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[134]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[138]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8965,7 +9207,7 @@ func (x *PaceResponse) String() string {
 func (*PaceResponse) ProtoMessage() {}
 
 func (x *PaceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[134]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[138]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8978,7 +9220,7 @@ func (x *PaceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaceResponse.ProtoReflect.Descriptor instead.
 func (*PaceResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{134}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{138}
 }
 
 type CompleteRequest struct {
@@ -8990,7 +9232,7 @@ type CompleteRequest struct {
 
 func (x *CompleteRequest) Reset() {
 	*x = CompleteRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[135]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[139]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9002,7 +9244,7 @@ func (x *CompleteRequest) String() string {
 func (*CompleteRequest) ProtoMessage() {}
 
 func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[135]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[139]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9015,7 +9257,7 @@ func (x *CompleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteRequest.ProtoReflect.Descriptor instead.
 func (*CompleteRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{135}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{139}
 }
 
 func (x *CompleteRequest) GetId() *Identity {
@@ -9033,7 +9275,7 @@ type CompleteResponse struct {
 
 func (x *CompleteResponse) Reset() {
 	*x = CompleteResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[136]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[140]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9045,7 +9287,7 @@ func (x *CompleteResponse) String() string {
 func (*CompleteResponse) ProtoMessage() {}
 
 func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[136]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[140]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9058,7 +9300,7 @@ func (x *CompleteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteResponse.ProtoReflect.Descriptor instead.
 func (*CompleteResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{136}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{140}
 }
 
 type StatusRequest struct {
@@ -9070,7 +9312,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[137]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[141]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9082,7 +9324,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[137]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[141]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9095,7 +9337,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{137}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{141}
 }
 
 func (x *StatusRequest) GetJob() string {
@@ -9120,7 +9362,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_proto_rpc_rpc_proto_msgTypes[138]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[142]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9132,7 +9374,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_rpc_rpc_proto_msgTypes[138]
+	mi := &file_proto_rpc_rpc_proto_msgTypes[142]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9145,7 +9387,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{138}
+	return file_proto_rpc_rpc_proto_rawDescGZIP(), []int{142}
 }
 
 func (x *StatusResponse) GetRound() uint64 {
@@ -9694,7 +9936,7 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x04dims\x18\x02 \x03(\x03R\x04dims\x12\x14\n" +
 	"\x05bytes\x18\x03 \x01(\x03R\x05bytes\x12\x14\n" +
 	"\x05merge\x18\x04 \x01(\x05R\x05merge\x12\x12\n" +
-	"\x04rows\x18\x05 \x01(\bR\x04rows\"\xd5\x02\n" +
+	"\x04rows\x18\x05 \x01(\bR\x04rows\"\x83\x03\n" +
 	"\x0eBarrierRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x12\n" +
 	"\x04rows\x18\x02 \x01(\x03R\x04rows\x12\x1c\n" +
@@ -9707,8 +9949,24 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x04hour\x18\n" +
 	" \x01(\x03R\x04hour\x12+\n" +
 	"\acounted\x18\b \x03(\v2\x11.edl.rpc.DeclaredR\acounted\x12\x14\n" +
-	"\x05steps\x18\v \x01(\rR\x05steps\"\x11\n" +
-	"\x0fBarrierResponse\"3\n" +
+	"\x05steps\x18\v \x01(\rR\x05steps\x12,\n" +
+	"\x06totals\x18\f \x03(\v2\x14.edl.rpc.PlaceTotalsR\x06totals\"\x11\n" +
+	"\x0fBarrierResponse\"\\\n" +
+	"\x06Totals\x12\x12\n" +
+	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x12\n" +
+	"\x04rows\x18\x02 \x01(\x03R\x04rows\x12\x12\n" +
+	"\x04over\x18\x03 \x03(\x03R\x04over\x12\x16\n" +
+	"\x06values\x18\x04 \x03(\x01R\x06values\"4\n" +
+	"\vPlaceTotals\x12%\n" +
+	"\x05parts\x18\x01 \x03(\v2\x0f.edl.rpc.TotalsR\x05parts\"\xb2\x01\n" +
+	"\x12ShareTotalsRequest\x12!\n" +
+	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\x12\x14\n" +
+	"\x05place\x18\x02 \x01(\rR\x05place\x12\x14\n" +
+	"\x05batch\x18\x03 \x01(\x03R\x05batch\x12!\n" +
+	"\x03own\x18\x04 \x01(\v2\x0f.edl.rpc.TotalsR\x03own\x12*\n" +
+	"\x05known\x18\x05 \x03(\v2\x14.edl.rpc.PlaceTotalsR\x05known\"C\n" +
+	"\x13ShareTotalsResponse\x12,\n" +
+	"\x06totals\x18\x01 \x01(\v2\x14.edl.rpc.PlaceTotalsR\x06totals\"3\n" +
 	"\x0eCountedRequest\x12!\n" +
 	"\x02id\x18\x01 \x01(\v2\x11.edl.rpc.IdentityR\x02id\"p\n" +
 	"\x0fCountedResponse\x12\x14\n" +
@@ -9983,7 +10241,8 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x06Queues\x12\x16.edl.rpc.QueuesRequest\x1a\x0e.edl.rpc.Piece0\x01\x129\n" +
 	"\x06GoBack\x12\x16.edl.rpc.GoBackRequest\x1a\x17.edl.rpc.GoBackResponse\x12/\n" +
 	"\x04Move\x12\x0e.edl.rpc.Piece\x1a\x15.edl.rpc.MoveResponse(\x01\x128\n" +
-	"\tPlacement\x12\x19.edl.rpc.PlacementRequest\x1a\x0e.edl.rpc.Piece0\x012\xb6\t\n" +
+	"\tPlacement\x12\x19.edl.rpc.PlacementRequest\x1a\x0e.edl.rpc.Piece0\x012\x80\n" +
+	"\n" +
 	"\x0fParameterServer\x12?\n" +
 	"\fSendVariable\x12\x16.edl.rpc.VariableChunk\x1a\x15.edl.rpc.SendResponse(\x01\x12@\n" +
 	"\vSendBarrier\x12\x17.edl.rpc.BarrierRequest\x1a\x18.edl.rpc.BarrierResponse\x12<\n" +
@@ -9998,7 +10257,8 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\x04Hold\x12\x14.edl.rpc.HoldRequest\x1a\x15.edl.rpc.HoldResponse\x12<\n" +
 	"\aRestore\x12\x17.edl.rpc.RestoreRequest\x1a\x18.edl.rpc.RestoreResponse\x123\n" +
 	"\x04Pace\x12\x14.edl.rpc.PaceRequest\x1a\x15.edl.rpc.PaceResponse\x12<\n" +
-	"\aCounted\x12\x17.edl.rpc.CountedRequest\x1a\x18.edl.rpc.CountedResponse\x125\n" +
+	"\aCounted\x12\x17.edl.rpc.CountedRequest\x1a\x18.edl.rpc.CountedResponse\x12H\n" +
+	"\vShareTotals\x12\x1b.edl.rpc.ShareTotalsRequest\x1a\x1c.edl.rpc.ShareTotalsResponse\x125\n" +
 	"\aPrepare\x12\x0e.edl.rpc.Piece\x1a\x18.edl.rpc.PrepareResponse(\x01\x12<\n" +
 	"\aArrived\x12\x17.edl.rpc.ArrivedRequest\x1a\x18.edl.rpc.ArrivedResponse\x12?\n" +
 	"\bComplete\x12\x18.edl.rpc.CompleteRequest\x1a\x19.edl.rpc.CompleteResponse\x129\n" +
@@ -10019,7 +10279,7 @@ func file_proto_rpc_rpc_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_rpc_rpc_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 144)
+var file_proto_rpc_rpc_proto_msgTypes = make([]protoimpl.MessageInfo, 148)
 var file_proto_rpc_rpc_proto_goTypes = []any{
 	(Standing_Kind)(0),            // 0: edl.rpc.Standing.Kind
 	(StatusResponse_Standby)(0),   // 1: edl.rpc.StatusResponse.Standby
@@ -10124,109 +10384,113 @@ var file_proto_rpc_rpc_proto_goTypes = []any{
 	(*SliceInfo)(nil),             // 100: edl.rpc.SliceInfo
 	(*BarrierRequest)(nil),        // 101: edl.rpc.BarrierRequest
 	(*BarrierResponse)(nil),       // 102: edl.rpc.BarrierResponse
-	(*CountedRequest)(nil),        // 103: edl.rpc.CountedRequest
-	(*CountedResponse)(nil),       // 104: edl.rpc.CountedResponse
-	(*CutRequest)(nil),            // 105: edl.rpc.CutRequest
-	(*StepBound)(nil),             // 106: edl.rpc.StepBound
-	(*CutResponse)(nil),           // 107: edl.rpc.CutResponse
-	(*HoldRequest)(nil),           // 108: edl.rpc.HoldRequest
-	(*HoldResponse)(nil),          // 109: edl.rpc.HoldResponse
-	(*RestoreRequest)(nil),        // 110: edl.rpc.RestoreRequest
-	(*RestoreResponse)(nil),       // 111: edl.rpc.RestoreResponse
-	(*PrepareRequest)(nil),        // 112: edl.rpc.PrepareRequest
-	(*PrepareResponse)(nil),       // 113: edl.rpc.PrepareResponse
-	(*ArrivedRequest)(nil),        // 114: edl.rpc.ArrivedRequest
-	(*ArrivedResponse)(nil),       // 115: edl.rpc.ArrivedResponse
-	(*FreezeRequest)(nil),         // 116: edl.rpc.FreezeRequest
-	(*FreezeResponse)(nil),        // 117: edl.rpc.FreezeResponse
-	(*Declared)(nil),              // 118: edl.rpc.Declared
-	(*Member)(nil),                // 119: edl.rpc.Member
-	(*ResumeRequest)(nil),         // 120: edl.rpc.ResumeRequest
-	(*ResumeResponse)(nil),        // 121: edl.rpc.ResumeResponse
-	(*FollowRequest)(nil),         // 122: edl.rpc.FollowRequest
-	(*FollowResponse)(nil),        // 123: edl.rpc.FollowResponse
-	(*Standing)(nil),              // 124: edl.rpc.Standing
-	(*Pushed)(nil),                // 125: edl.rpc.Pushed
-	(*Clock)(nil),                 // 126: edl.rpc.Clock
-	(*TakeOverRequest)(nil),       // 127: edl.rpc.TakeOverRequest
-	(*TakeOverResponse)(nil),      // 128: edl.rpc.TakeOverResponse
-	(*LedgerRequest)(nil),         // 129: edl.rpc.LedgerRequest
-	(*PassLedger)(nil),            // 130: edl.rpc.PassLedger
-	(*LedgerResponse)(nil),        // 131: edl.rpc.LedgerResponse
-	(*GetRequest)(nil),            // 132: edl.rpc.GetRequest
-	(*CopyRequest)(nil),           // 133: edl.rpc.CopyRequest
-	(*CopyResponse)(nil),          // 134: edl.rpc.CopyResponse
-	(*PaceRequest)(nil),           // 135: edl.rpc.PaceRequest
-	(*PaceResponse)(nil),          // 136: edl.rpc.PaceResponse
-	(*CompleteRequest)(nil),       // 137: edl.rpc.CompleteRequest
-	(*CompleteResponse)(nil),      // 138: edl.rpc.CompleteResponse
-	(*StatusRequest)(nil),         // 139: edl.rpc.StatusRequest
-	(*StatusResponse)(nil),        // 140: edl.rpc.StatusResponse
-	nil,                           // 141: edl.rpc.DescribeResponse.OpsEntry
-	nil,                           // 142: edl.rpc.ListRequest.LabelsEntry
-	nil,                           // 143: edl.rpc.QueuesResponse.EntriesEntry
-	nil,                           // 144: edl.rpc.QueuesResponse.DroppedEntry
-	nil,                           // 145: edl.rpc.StatusResponse.RefusedEntry
-	(*job.Needs)(nil),             // 146: edl.job.Needs
-	(*job.Progress)(nil),          // 147: edl.job.Progress
-	(*job.Event)(nil),             // 148: edl.job.Event
-	(job.State)(0),                // 149: edl.job.State
-	(*job.JobStatus)(nil),         // 150: edl.job.JobStatus
-	(*job.Wait)(nil),              // 151: edl.job.Wait
-	(*job.JobSpec)(nil),           // 152: edl.job.JobSpec
-	(job.Role)(0),                 // 153: edl.job.Role
-	(*job.RoundTimes)(nil),        // 154: edl.job.RoundTimes
-	(*job.Value)(nil),             // 155: edl.job.Value
-	(*job.Step)(nil),              // 156: edl.job.Step
-	(*job.RoleRenewal)(nil),       // 157: edl.job.RoleRenewal
-	(*job.RoleStatus)(nil),        // 158: edl.job.RoleStatus
-	(*job.RoleReport)(nil),        // 159: edl.job.RoleReport
-	(*job.RoleSpec)(nil),          // 160: edl.job.RoleSpec
-	(*job.Placement)(nil),         // 161: edl.job.Placement
-	(*job.Failure)(nil),           // 162: edl.job.Failure
-	(*job.CheckpointStatus)(nil),  // 163: edl.job.CheckpointStatus
-	(*job.Shard)(nil),             // 164: edl.job.Shard
+	(*Totals)(nil),                // 103: edl.rpc.Totals
+	(*PlaceTotals)(nil),           // 104: edl.rpc.PlaceTotals
+	(*ShareTotalsRequest)(nil),    // 105: edl.rpc.ShareTotalsRequest
+	(*ShareTotalsResponse)(nil),   // 106: edl.rpc.ShareTotalsResponse
+	(*CountedRequest)(nil),        // 107: edl.rpc.CountedRequest
+	(*CountedResponse)(nil),       // 108: edl.rpc.CountedResponse
+	(*CutRequest)(nil),            // 109: edl.rpc.CutRequest
+	(*StepBound)(nil),             // 110: edl.rpc.StepBound
+	(*CutResponse)(nil),           // 111: edl.rpc.CutResponse
+	(*HoldRequest)(nil),           // 112: edl.rpc.HoldRequest
+	(*HoldResponse)(nil),          // 113: edl.rpc.HoldResponse
+	(*RestoreRequest)(nil),        // 114: edl.rpc.RestoreRequest
+	(*RestoreResponse)(nil),       // 115: edl.rpc.RestoreResponse
+	(*PrepareRequest)(nil),        // 116: edl.rpc.PrepareRequest
+	(*PrepareResponse)(nil),       // 117: edl.rpc.PrepareResponse
+	(*ArrivedRequest)(nil),        // 118: edl.rpc.ArrivedRequest
+	(*ArrivedResponse)(nil),       // 119: edl.rpc.ArrivedResponse
+	(*FreezeRequest)(nil),         // 120: edl.rpc.FreezeRequest
+	(*FreezeResponse)(nil),        // 121: edl.rpc.FreezeResponse
+	(*Declared)(nil),              // 122: edl.rpc.Declared
+	(*Member)(nil),                // 123: edl.rpc.Member
+	(*ResumeRequest)(nil),         // 124: edl.rpc.ResumeRequest
+	(*ResumeResponse)(nil),        // 125: edl.rpc.ResumeResponse
+	(*FollowRequest)(nil),         // 126: edl.rpc.FollowRequest
+	(*FollowResponse)(nil),        // 127: edl.rpc.FollowResponse
+	(*Standing)(nil),              // 128: edl.rpc.Standing
+	(*Pushed)(nil),                // 129: edl.rpc.Pushed
+	(*Clock)(nil),                 // 130: edl.rpc.Clock
+	(*TakeOverRequest)(nil),       // 131: edl.rpc.TakeOverRequest
+	(*TakeOverResponse)(nil),      // 132: edl.rpc.TakeOverResponse
+	(*LedgerRequest)(nil),         // 133: edl.rpc.LedgerRequest
+	(*PassLedger)(nil),            // 134: edl.rpc.PassLedger
+	(*LedgerResponse)(nil),        // 135: edl.rpc.LedgerResponse
+	(*GetRequest)(nil),            // 136: edl.rpc.GetRequest
+	(*CopyRequest)(nil),           // 137: edl.rpc.CopyRequest
+	(*CopyResponse)(nil),          // 138: edl.rpc.CopyResponse
+	(*PaceRequest)(nil),           // 139: edl.rpc.PaceRequest
+	(*PaceResponse)(nil),          // 140: edl.rpc.PaceResponse
+	(*CompleteRequest)(nil),       // 141: edl.rpc.CompleteRequest
+	(*CompleteResponse)(nil),      // 142: edl.rpc.CompleteResponse
+	(*StatusRequest)(nil),         // 143: edl.rpc.StatusRequest
+	(*StatusResponse)(nil),        // 144: edl.rpc.StatusResponse
+	nil,                           // 145: edl.rpc.DescribeResponse.OpsEntry
+	nil,                           // 146: edl.rpc.ListRequest.LabelsEntry
+	nil,                           // 147: edl.rpc.QueuesResponse.EntriesEntry
+	nil,                           // 148: edl.rpc.QueuesResponse.DroppedEntry
+	nil,                           // 149: edl.rpc.StatusResponse.RefusedEntry
+	(*job.Needs)(nil),             // 150: edl.job.Needs
+	(*job.Progress)(nil),          // 151: edl.job.Progress
+	(*job.Event)(nil),             // 152: edl.job.Event
+	(job.State)(0),                // 153: edl.job.State
+	(*job.JobStatus)(nil),         // 154: edl.job.JobStatus
+	(*job.Wait)(nil),              // 155: edl.job.Wait
+	(*job.JobSpec)(nil),           // 156: edl.job.JobSpec
+	(job.Role)(0),                 // 157: edl.job.Role
+	(*job.RoundTimes)(nil),        // 158: edl.job.RoundTimes
+	(*job.Value)(nil),             // 159: edl.job.Value
+	(*job.Step)(nil),              // 160: edl.job.Step
+	(*job.RoleRenewal)(nil),       // 161: edl.job.RoleRenewal
+	(*job.RoleStatus)(nil),        // 162: edl.job.RoleStatus
+	(*job.RoleReport)(nil),        // 163: edl.job.RoleReport
+	(*job.RoleSpec)(nil),          // 164: edl.job.RoleSpec
+	(*job.Placement)(nil),         // 165: edl.job.Placement
+	(*job.Failure)(nil),           // 166: edl.job.Failure
+	(*job.CheckpointStatus)(nil),  // 167: edl.job.CheckpointStatus
+	(*job.Shard)(nil),             // 168: edl.job.Shard
 }
 var file_proto_rpc_rpc_proto_depIdxs = []int32{
 	50,  // 0: edl.rpc.Piece.id:type_name -> edl.rpc.Identity
-	141, // 1: edl.rpc.DescribeResponse.ops:type_name -> edl.rpc.DescribeResponse.OpsEntry
-	146, // 2: edl.rpc.DescribeResponse.offers:type_name -> edl.job.Needs
-	147, // 3: edl.rpc.ResumeJobResponse.progress:type_name -> edl.job.Progress
-	148, // 4: edl.rpc.Events.events:type_name -> edl.job.Event
+	145, // 1: edl.rpc.DescribeResponse.ops:type_name -> edl.rpc.DescribeResponse.OpsEntry
+	150, // 2: edl.rpc.DescribeResponse.offers:type_name -> edl.job.Needs
+	151, // 3: edl.rpc.ResumeJobResponse.progress:type_name -> edl.job.Progress
+	152, // 4: edl.rpc.Events.events:type_name -> edl.job.Event
 	14,  // 5: edl.rpc.NodesResponse.nodes:type_name -> edl.rpc.NodeStatus
-	146, // 6: edl.rpc.NodeStatus.has:type_name -> edl.job.Needs
-	146, // 7: edl.rpc.NodeStatus.promised:type_name -> edl.job.Needs
-	149, // 8: edl.rpc.ListRequest.states:type_name -> edl.job.State
-	142, // 9: edl.rpc.ListRequest.labels:type_name -> edl.rpc.ListRequest.LabelsEntry
-	150, // 10: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
-	150, // 11: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
-	151, // 12: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
-	150, // 13: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
-	152, // 14: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
+	150, // 6: edl.rpc.NodeStatus.has:type_name -> edl.job.Needs
+	150, // 7: edl.rpc.NodeStatus.promised:type_name -> edl.job.Needs
+	153, // 8: edl.rpc.ListRequest.states:type_name -> edl.job.State
+	146, // 9: edl.rpc.ListRequest.labels:type_name -> edl.rpc.ListRequest.LabelsEntry
+	154, // 10: edl.rpc.ListResponse.jobs:type_name -> edl.job.JobStatus
+	154, // 11: edl.rpc.WhyResponse.status:type_name -> edl.job.JobStatus
+	155, // 12: edl.rpc.WhyResponse.waits:type_name -> edl.job.Wait
+	154, // 13: edl.rpc.JobDetails.status:type_name -> edl.job.JobStatus
+	156, // 14: edl.rpc.JobDetails.spec:type_name -> edl.job.JobSpec
 	94,  // 15: edl.rpc.JobDetails.queues:type_name -> edl.rpc.QueuesResponse
-	131, // 16: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
+	135, // 16: edl.rpc.JobDetails.ledger:type_name -> edl.rpc.LedgerResponse
 	24,  // 17: edl.rpc.JobDetails.times:type_name -> edl.rpc.RoleTimes
 	23,  // 18: edl.rpc.JobDetails.tables:type_name -> edl.rpc.TableUse
-	151, // 19: edl.rpc.JobDetails.waits:type_name -> edl.job.Wait
+	155, // 19: edl.rpc.JobDetails.waits:type_name -> edl.job.Wait
 	22,  // 20: edl.rpc.JobDetails.programs:type_name -> edl.rpc.Programs
-	153, // 21: edl.rpc.RoleTimes.role:type_name -> edl.job.Role
-	154, // 22: edl.rpc.RoleTimes.rounds:type_name -> edl.job.RoundTimes
-	147, // 23: edl.rpc.StateValues.progress:type_name -> edl.job.Progress
-	155, // 24: edl.rpc.StateValues.values:type_name -> edl.job.Value
-	155, // 25: edl.rpc.StepRun.feed:type_name -> edl.job.Value
-	156, // 26: edl.rpc.StepDone.step:type_name -> edl.job.Step
-	147, // 27: edl.rpc.StepDone.progress:type_name -> edl.job.Progress
-	157, // 28: edl.rpc.StartRoleChunk.renewal:type_name -> edl.job.RoleRenewal
+	157, // 21: edl.rpc.RoleTimes.role:type_name -> edl.job.Role
+	158, // 22: edl.rpc.RoleTimes.rounds:type_name -> edl.job.RoundTimes
+	151, // 23: edl.rpc.StateValues.progress:type_name -> edl.job.Progress
+	159, // 24: edl.rpc.StateValues.values:type_name -> edl.job.Value
+	159, // 25: edl.rpc.StepRun.feed:type_name -> edl.job.Value
+	160, // 26: edl.rpc.StepDone.step:type_name -> edl.job.Step
+	151, // 27: edl.rpc.StepDone.progress:type_name -> edl.job.Progress
+	161, // 28: edl.rpc.StartRoleChunk.renewal:type_name -> edl.job.RoleRenewal
 	18,  // 29: edl.rpc.RoleEvent.log:type_name -> edl.rpc.LogLine
-	158, // 30: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
-	159, // 31: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
-	160, // 32: edl.rpc.KeptStart.spec:type_name -> edl.job.RoleSpec
+	162, // 30: edl.rpc.RoleEvent.status:type_name -> edl.job.RoleStatus
+	163, // 31: edl.rpc.RoleEvent.report:type_name -> edl.job.RoleReport
+	164, // 32: edl.rpc.KeptStart.spec:type_name -> edl.job.RoleSpec
 	40,  // 33: edl.rpc.EndRoleRequest.role:type_name -> edl.rpc.KeptRole
 	40,  // 34: edl.rpc.RenewRoleRequest.role:type_name -> edl.rpc.KeptRole
-	157, // 35: edl.rpc.RenewRoleRequest.renewal:type_name -> edl.job.RoleRenewal
+	161, // 35: edl.rpc.RenewRoleRequest.renewal:type_name -> edl.job.RoleRenewal
 	50,  // 36: edl.rpc.MoveRequest.id:type_name -> edl.rpc.Identity
-	161, // 37: edl.rpc.MoveRequest.to:type_name -> edl.job.Placement
-	162, // 38: edl.rpc.MoveResponse.failure:type_name -> edl.job.Failure
+	165, // 37: edl.rpc.MoveRequest.to:type_name -> edl.job.Placement
+	166, // 38: edl.rpc.MoveResponse.failure:type_name -> edl.job.Failure
 	54,  // 39: edl.rpc.EvaluateRequest.done:type_name -> edl.rpc.EvaluatedPart
 	50,  // 40: edl.rpc.PlacementRequest.id:type_name -> edl.rpc.Identity
 	50,  // 41: edl.rpc.JoinRequest.id:type_name -> edl.rpc.Identity
@@ -10247,30 +10511,30 @@ var file_proto_rpc_rpc_proto_depIdxs = []int32{
 	50,  // 56: edl.rpc.TaskFailedRequest.id:type_name -> edl.rpc.Identity
 	67,  // 57: edl.rpc.TaskFailedRequest.task:type_name -> edl.rpc.Task
 	50,  // 58: edl.rpc.SaveModelRequest.id:type_name -> edl.rpc.Identity
-	147, // 59: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
+	151, // 59: edl.rpc.SaveModelResponse.progress:type_name -> edl.job.Progress
 	50,  // 60: edl.rpc.TrainerSteps.id:type_name -> edl.rpc.Identity
 	75,  // 61: edl.rpc.TrainerSteps.steps:type_name -> edl.rpc.TrainerStep
 	50,  // 62: edl.rpc.TrainerStep.id:type_name -> edl.rpc.Identity
-	155, // 63: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
+	159, // 63: edl.rpc.TrainerStep.fetched:type_name -> edl.job.Value
 	66,  // 64: edl.rpc.TrainerStep.records:type_name -> edl.rpc.RecordRange
 	50,  // 65: edl.rpc.NextFeedRequest.id:type_name -> edl.rpc.Identity
 	50,  // 66: edl.rpc.FinishDataRequest.id:type_name -> edl.rpc.Identity
 	50,  // 67: edl.rpc.PermitRequest.id:type_name -> edl.rpc.Identity
-	155, // 68: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
+	159, // 68: edl.rpc.FeedShare.feed:type_name -> edl.job.Value
 	50,  // 69: edl.rpc.LeaveRequest.id:type_name -> edl.rpc.Identity
-	162, // 70: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
-	148, // 71: edl.rpc.WatchResponse.events:type_name -> edl.job.Event
+	166, // 70: edl.rpc.LeaveRequest.failure:type_name -> edl.job.Failure
+	152, // 71: edl.rpc.WatchResponse.events:type_name -> edl.job.Event
 	50,  // 72: edl.rpc.GoBackRequest.id:type_name -> edl.rpc.Identity
-	147, // 73: edl.rpc.GoBackResponse.progress:type_name -> edl.job.Progress
+	151, // 73: edl.rpc.GoBackResponse.progress:type_name -> edl.job.Progress
 	92,  // 74: edl.rpc.QueueStatus.discarded_tasks:type_name -> edl.rpc.DiscardedTask
 	91,  // 75: edl.rpc.QueueStatus.discards:type_name -> edl.rpc.PassDiscards
 	66,  // 76: edl.rpc.DiscardedTask.records:type_name -> edl.rpc.RecordRange
 	90,  // 77: edl.rpc.QueuesResponse.queues:type_name -> edl.rpc.QueueStatus
-	151, // 78: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
-	143, // 79: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
-	163, // 80: edl.rpc.QueuesResponse.checkpoint:type_name -> edl.job.CheckpointStatus
+	155, // 78: edl.rpc.QueuesResponse.waits:type_name -> edl.job.Wait
+	147, // 79: edl.rpc.QueuesResponse.entries:type_name -> edl.rpc.QueuesResponse.EntriesEntry
+	167, // 80: edl.rpc.QueuesResponse.checkpoint:type_name -> edl.job.CheckpointStatus
 	63,  // 81: edl.rpc.QueuesResponse.datasets:type_name -> edl.rpc.Dataset
-	144, // 82: edl.rpc.QueuesResponse.dropped:type_name -> edl.rpc.QueuesResponse.DroppedEntry
+	148, // 82: edl.rpc.QueuesResponse.dropped:type_name -> edl.rpc.QueuesResponse.DroppedEntry
 	50,  // 83: edl.rpc.VariableChunk.id:type_name -> edl.rpc.Identity
 	50,  // 84: edl.rpc.RowsRequest.id:type_name -> edl.rpc.Identity
 	50,  // 85: edl.rpc.OpenDataRequest.id:type_name -> edl.rpc.Identity
@@ -10278,191 +10542,199 @@ var file_proto_rpc_rpc_proto_depIdxs = []int32{
 	100, // 87: edl.rpc.OpenDataResponse.receive:type_name -> edl.rpc.SliceInfo
 	50,  // 88: edl.rpc.BarrierRequest.id:type_name -> edl.rpc.Identity
 	66,  // 89: edl.rpc.BarrierRequest.records:type_name -> edl.rpc.RecordRange
-	118, // 90: edl.rpc.BarrierRequest.group:type_name -> edl.rpc.Declared
-	118, // 91: edl.rpc.BarrierRequest.counted:type_name -> edl.rpc.Declared
-	50,  // 92: edl.rpc.CountedRequest.id:type_name -> edl.rpc.Identity
-	118, // 93: edl.rpc.CountedResponse.declared:type_name -> edl.rpc.Declared
-	50,  // 94: edl.rpc.CutRequest.id:type_name -> edl.rpc.Identity
-	106, // 95: edl.rpc.CutRequest.below:type_name -> edl.rpc.StepBound
-	164, // 96: edl.rpc.CutResponse.shard:type_name -> edl.job.Shard
-	164, // 97: edl.rpc.CutResponse.base:type_name -> edl.job.Shard
-	50,  // 98: edl.rpc.HoldRequest.id:type_name -> edl.rpc.Identity
-	106, // 99: edl.rpc.HoldResponse.begun:type_name -> edl.rpc.StepBound
-	106, // 100: edl.rpc.HoldResponse.ledger:type_name -> edl.rpc.StepBound
-	50,  // 101: edl.rpc.RestoreRequest.id:type_name -> edl.rpc.Identity
-	50,  // 102: edl.rpc.PrepareRequest.id:type_name -> edl.rpc.Identity
-	161, // 103: edl.rpc.PrepareRequest.to:type_name -> edl.job.Placement
-	50,  // 104: edl.rpc.ArrivedRequest.id:type_name -> edl.rpc.Identity
-	50,  // 105: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
-	118, // 106: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
-	118, // 107: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
-	66,  // 108: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
-	50,  // 109: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
-	119, // 110: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
-	118, // 111: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
-	50,  // 112: edl.rpc.FollowRequest.id:type_name -> edl.rpc.Identity
-	100, // 113: edl.rpc.FollowResponse.slices:type_name -> edl.rpc.SliceInfo
-	0,   // 114: edl.rpc.Standing.kind:type_name -> edl.rpc.Standing.Kind
-	119, // 115: edl.rpc.Standing.members:type_name -> edl.rpc.Member
-	118, // 116: edl.rpc.Standing.applied:type_name -> edl.rpc.Declared
-	125, // 117: edl.rpc.Standing.pushed:type_name -> edl.rpc.Pushed
-	126, // 118: edl.rpc.Standing.clocks:type_name -> edl.rpc.Clock
-	50,  // 119: edl.rpc.TakeOverRequest.id:type_name -> edl.rpc.Identity
-	66,  // 120: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
-	130, // 121: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
-	50,  // 122: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
-	50,  // 123: edl.rpc.CopyRequest.id:type_name -> edl.rpc.Identity
-	50,  // 124: edl.rpc.PaceRequest.id:type_name -> edl.rpc.Identity
-	50,  // 125: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
-	145, // 126: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
-	151, // 127: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
-	1,   // 128: edl.rpc.StatusResponse.standby:type_name -> edl.rpc.StatusResponse.Standby
-	23,  // 129: edl.rpc.StatusResponse.tables:type_name -> edl.rpc.TableUse
-	3,   // 130: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
-	5,   // 131: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
-	9,   // 132: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
-	15,  // 133: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
-	9,   // 134: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
-	17,  // 135: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
-	9,   // 136: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
-	25,  // 137: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
-	26,  // 138: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	29,  // 139: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
-	2,   // 140: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
-	31,  // 141: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
-	2,   // 142: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
-	9,   // 143: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
-	9,   // 144: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
-	20,  // 145: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
-	9,   // 146: edl.rpc.Listener.Checkpoint:input_type -> edl.rpc.JobRequest
-	9,   // 147: edl.rpc.Listener.SuspendJob:input_type -> edl.rpc.JobRequest
-	7,   // 148: edl.rpc.Listener.ResumeJob:input_type -> edl.rpc.ResumeJobRequest
-	11,  // 149: edl.rpc.Listener.Nodes:input_type -> edl.rpc.NodesRequest
-	13,  // 150: edl.rpc.Listener.CordonNode:input_type -> edl.rpc.CordonNodeRequest
-	35,  // 151: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
-	37,  // 152: edl.rpc.Keeper.Attend:input_type -> edl.rpc.AttendRequest
-	2,   // 153: edl.rpc.Keeper.Start:input_type -> edl.rpc.Piece
-	40,  // 154: edl.rpc.Keeper.Follow:input_type -> edl.rpc.KeptRole
-	41,  // 155: edl.rpc.Keeper.Lines:input_type -> edl.rpc.LinesRequest
-	42,  // 156: edl.rpc.Keeper.EndRole:input_type -> edl.rpc.EndRoleRequest
-	44,  // 157: edl.rpc.Keeper.RenewRole:input_type -> edl.rpc.RenewRoleRequest
-	46,  // 158: edl.rpc.Keeper.Release:input_type -> edl.rpc.ReleaseRequest
-	48,  // 159: edl.rpc.Keeper.Dismiss:input_type -> edl.rpc.DismissRequest
-	57,  // 160: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
-	59,  // 161: edl.rpc.Coordinator.News:input_type -> edl.rpc.NewsRequest
-	2,   // 162: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
-	68,  // 163: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
-	70,  // 164: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
-	72,  // 165: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
-	2,   // 166: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
-	2,   // 167: edl.rpc.Coordinator.Evaluate:input_type -> edl.rpc.Piece
-	77,  // 168: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
-	2,   // 169: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
-	78,  // 170: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
-	26,  // 171: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
-	80,  // 172: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
-	83,  // 173: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
-	85,  // 174: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
-	93,  // 175: edl.rpc.Coordinator.Checkpoint:input_type -> edl.rpc.CheckpointRequest
-	89,  // 176: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
-	87,  // 177: edl.rpc.Coordinator.GoBack:input_type -> edl.rpc.GoBackRequest
-	2,   // 178: edl.rpc.Coordinator.Move:input_type -> edl.rpc.Piece
-	56,  // 179: edl.rpc.Coordinator.Placement:input_type -> edl.rpc.PlacementRequest
-	95,  // 180: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
-	101, // 181: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
-	132, // 182: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
-	97,  // 183: edl.rpc.ParameterServer.GetRows:input_type -> edl.rpc.RowsRequest
-	133, // 184: edl.rpc.ParameterServer.CopyRows:input_type -> edl.rpc.CopyRequest
-	98,  // 185: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
-	116, // 186: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
-	120, // 187: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
-	129, // 188: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
-	105, // 189: edl.rpc.ParameterServer.Cut:input_type -> edl.rpc.CutRequest
-	108, // 190: edl.rpc.ParameterServer.Hold:input_type -> edl.rpc.HoldRequest
-	110, // 191: edl.rpc.ParameterServer.Restore:input_type -> edl.rpc.RestoreRequest
-	135, // 192: edl.rpc.ParameterServer.Pace:input_type -> edl.rpc.PaceRequest
-	103, // 193: edl.rpc.ParameterServer.Counted:input_type -> edl.rpc.CountedRequest
-	2,   // 194: edl.rpc.ParameterServer.Prepare:input_type -> edl.rpc.Piece
-	114, // 195: edl.rpc.ParameterServer.Arrived:input_type -> edl.rpc.ArrivedRequest
-	137, // 196: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
-	122, // 197: edl.rpc.ParameterServer.Follow:input_type -> edl.rpc.FollowRequest
-	127, // 198: edl.rpc.ParameterServer.TakeOver:input_type -> edl.rpc.TakeOverRequest
-	139, // 199: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
-	4,   // 200: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
-	6,   // 201: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
-	150, // 202: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
-	16,  // 203: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
-	10,  // 204: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
-	18,  // 205: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
-	150, // 206: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
-	150, // 207: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
-	27,  // 208: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	2,   // 209: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
-	30,  // 210: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
-	32,  // 211: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
-	2,   // 212: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
-	19,  // 213: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
-	2,   // 214: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
-	150, // 215: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
-	163, // 216: edl.rpc.Listener.Checkpoint:output_type -> edl.job.CheckpointStatus
-	150, // 217: edl.rpc.Listener.SuspendJob:output_type -> edl.job.JobStatus
-	8,   // 218: edl.rpc.Listener.ResumeJob:output_type -> edl.rpc.ResumeJobResponse
-	12,  // 219: edl.rpc.Listener.Nodes:output_type -> edl.rpc.NodesResponse
-	12,  // 220: edl.rpc.Listener.CordonNode:output_type -> edl.rpc.NodesResponse
-	36,  // 221: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
-	38,  // 222: edl.rpc.Keeper.Attend:output_type -> edl.rpc.KeeperState
-	40,  // 223: edl.rpc.Keeper.Start:output_type -> edl.rpc.KeptRole
-	36,  // 224: edl.rpc.Keeper.Follow:output_type -> edl.rpc.RoleEvent
-	18,  // 225: edl.rpc.Keeper.Lines:output_type -> edl.rpc.LogLine
-	43,  // 226: edl.rpc.Keeper.EndRole:output_type -> edl.rpc.EndRoleResponse
-	45,  // 227: edl.rpc.Keeper.RenewRole:output_type -> edl.rpc.RenewRoleResponse
-	47,  // 228: edl.rpc.Keeper.Release:output_type -> edl.rpc.ReleaseResponse
-	49,  // 229: edl.rpc.Keeper.Dismiss:output_type -> edl.rpc.DismissResponse
-	58,  // 230: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
-	60,  // 231: edl.rpc.Coordinator.News:output_type -> edl.rpc.NewsResponse
-	65,  // 232: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
-	69,  // 233: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
-	71,  // 234: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
-	73,  // 235: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
-	76,  // 236: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
-	55,  // 237: edl.rpc.Coordinator.Evaluate:output_type -> edl.rpc.EvaluateResponse
-	2,   // 238: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
-	2,   // 239: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
-	79,  // 240: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
-	27,  // 241: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
-	81,  // 242: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
-	84,  // 243: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
-	86,  // 244: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
-	163, // 245: edl.rpc.Coordinator.Checkpoint:output_type -> edl.job.CheckpointStatus
-	2,   // 246: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
-	88,  // 247: edl.rpc.Coordinator.GoBack:output_type -> edl.rpc.GoBackResponse
-	52,  // 248: edl.rpc.Coordinator.Move:output_type -> edl.rpc.MoveResponse
-	2,   // 249: edl.rpc.Coordinator.Placement:output_type -> edl.rpc.Piece
-	96,  // 250: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
-	102, // 251: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
-	95,  // 252: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
-	95,  // 253: edl.rpc.ParameterServer.GetRows:output_type -> edl.rpc.VariableChunk
-	134, // 254: edl.rpc.ParameterServer.CopyRows:output_type -> edl.rpc.CopyResponse
-	99,  // 255: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
-	117, // 256: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
-	121, // 257: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
-	2,   // 258: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
-	107, // 259: edl.rpc.ParameterServer.Cut:output_type -> edl.rpc.CutResponse
-	109, // 260: edl.rpc.ParameterServer.Hold:output_type -> edl.rpc.HoldResponse
-	111, // 261: edl.rpc.ParameterServer.Restore:output_type -> edl.rpc.RestoreResponse
-	136, // 262: edl.rpc.ParameterServer.Pace:output_type -> edl.rpc.PaceResponse
-	104, // 263: edl.rpc.ParameterServer.Counted:output_type -> edl.rpc.CountedResponse
-	113, // 264: edl.rpc.ParameterServer.Prepare:output_type -> edl.rpc.PrepareResponse
-	115, // 265: edl.rpc.ParameterServer.Arrived:output_type -> edl.rpc.ArrivedResponse
-	138, // 266: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
-	123, // 267: edl.rpc.ParameterServer.Follow:output_type -> edl.rpc.FollowResponse
-	128, // 268: edl.rpc.ParameterServer.TakeOver:output_type -> edl.rpc.TakeOverResponse
-	140, // 269: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
-	200, // [200:270] is the sub-list for method output_type
-	130, // [130:200] is the sub-list for method input_type
-	130, // [130:130] is the sub-list for extension type_name
-	130, // [130:130] is the sub-list for extension extendee
-	0,   // [0:130] is the sub-list for field type_name
+	122, // 90: edl.rpc.BarrierRequest.group:type_name -> edl.rpc.Declared
+	122, // 91: edl.rpc.BarrierRequest.counted:type_name -> edl.rpc.Declared
+	104, // 92: edl.rpc.BarrierRequest.totals:type_name -> edl.rpc.PlaceTotals
+	103, // 93: edl.rpc.PlaceTotals.parts:type_name -> edl.rpc.Totals
+	50,  // 94: edl.rpc.ShareTotalsRequest.id:type_name -> edl.rpc.Identity
+	103, // 95: edl.rpc.ShareTotalsRequest.own:type_name -> edl.rpc.Totals
+	104, // 96: edl.rpc.ShareTotalsRequest.known:type_name -> edl.rpc.PlaceTotals
+	104, // 97: edl.rpc.ShareTotalsResponse.totals:type_name -> edl.rpc.PlaceTotals
+	50,  // 98: edl.rpc.CountedRequest.id:type_name -> edl.rpc.Identity
+	122, // 99: edl.rpc.CountedResponse.declared:type_name -> edl.rpc.Declared
+	50,  // 100: edl.rpc.CutRequest.id:type_name -> edl.rpc.Identity
+	110, // 101: edl.rpc.CutRequest.below:type_name -> edl.rpc.StepBound
+	168, // 102: edl.rpc.CutResponse.shard:type_name -> edl.job.Shard
+	168, // 103: edl.rpc.CutResponse.base:type_name -> edl.job.Shard
+	50,  // 104: edl.rpc.HoldRequest.id:type_name -> edl.rpc.Identity
+	110, // 105: edl.rpc.HoldResponse.begun:type_name -> edl.rpc.StepBound
+	110, // 106: edl.rpc.HoldResponse.ledger:type_name -> edl.rpc.StepBound
+	50,  // 107: edl.rpc.RestoreRequest.id:type_name -> edl.rpc.Identity
+	50,  // 108: edl.rpc.PrepareRequest.id:type_name -> edl.rpc.Identity
+	165, // 109: edl.rpc.PrepareRequest.to:type_name -> edl.job.Placement
+	50,  // 110: edl.rpc.ArrivedRequest.id:type_name -> edl.rpc.Identity
+	50,  // 111: edl.rpc.FreezeRequest.id:type_name -> edl.rpc.Identity
+	122, // 112: edl.rpc.FreezeResponse.declared:type_name -> edl.rpc.Declared
+	122, // 113: edl.rpc.FreezeResponse.applied:type_name -> edl.rpc.Declared
+	66,  // 114: edl.rpc.Declared.records:type_name -> edl.rpc.RecordRange
+	50,  // 115: edl.rpc.ResumeRequest.id:type_name -> edl.rpc.Identity
+	123, // 116: edl.rpc.ResumeRequest.members:type_name -> edl.rpc.Member
+	122, // 117: edl.rpc.ResumeRequest.commit:type_name -> edl.rpc.Declared
+	50,  // 118: edl.rpc.FollowRequest.id:type_name -> edl.rpc.Identity
+	100, // 119: edl.rpc.FollowResponse.slices:type_name -> edl.rpc.SliceInfo
+	0,   // 120: edl.rpc.Standing.kind:type_name -> edl.rpc.Standing.Kind
+	123, // 121: edl.rpc.Standing.members:type_name -> edl.rpc.Member
+	122, // 122: edl.rpc.Standing.applied:type_name -> edl.rpc.Declared
+	129, // 123: edl.rpc.Standing.pushed:type_name -> edl.rpc.Pushed
+	130, // 124: edl.rpc.Standing.clocks:type_name -> edl.rpc.Clock
+	50,  // 125: edl.rpc.TakeOverRequest.id:type_name -> edl.rpc.Identity
+	66,  // 126: edl.rpc.PassLedger.committed:type_name -> edl.rpc.RecordRange
+	134, // 127: edl.rpc.LedgerResponse.passes:type_name -> edl.rpc.PassLedger
+	50,  // 128: edl.rpc.GetRequest.id:type_name -> edl.rpc.Identity
+	50,  // 129: edl.rpc.CopyRequest.id:type_name -> edl.rpc.Identity
+	50,  // 130: edl.rpc.PaceRequest.id:type_name -> edl.rpc.Identity
+	50,  // 131: edl.rpc.CompleteRequest.id:type_name -> edl.rpc.Identity
+	149, // 132: edl.rpc.StatusResponse.refused:type_name -> edl.rpc.StatusResponse.RefusedEntry
+	155, // 133: edl.rpc.StatusResponse.waits:type_name -> edl.job.Wait
+	1,   // 134: edl.rpc.StatusResponse.standby:type_name -> edl.rpc.StatusResponse.Standby
+	23,  // 135: edl.rpc.StatusResponse.tables:type_name -> edl.rpc.TableUse
+	3,   // 136: edl.rpc.Listener.Describe:input_type -> edl.rpc.DescribeRequest
+	5,   // 137: edl.rpc.Listener.Submit:input_type -> edl.rpc.SubmitRequest
+	9,   // 138: edl.rpc.Listener.Status:input_type -> edl.rpc.JobRequest
+	15,  // 139: edl.rpc.Listener.List:input_type -> edl.rpc.ListRequest
+	9,   // 140: edl.rpc.Listener.Watch:input_type -> edl.rpc.JobRequest
+	17,  // 141: edl.rpc.Listener.Logs:input_type -> edl.rpc.LogsRequest
+	9,   // 142: edl.rpc.Listener.Stop:input_type -> edl.rpc.JobRequest
+	25,  // 143: edl.rpc.Listener.Finish:input_type -> edl.rpc.FinishRequest
+	26,  // 144: edl.rpc.Listener.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	29,  // 145: edl.rpc.Listener.ReadState:input_type -> edl.rpc.ReadStateRequest
+	2,   // 146: edl.rpc.Listener.WriteState:input_type -> edl.rpc.Piece
+	31,  // 147: edl.rpc.Listener.ReleaseState:input_type -> edl.rpc.ReleaseStateRequest
+	2,   // 148: edl.rpc.Listener.RunStep:input_type -> edl.rpc.Piece
+	9,   // 149: edl.rpc.Listener.Why:input_type -> edl.rpc.JobRequest
+	9,   // 150: edl.rpc.Listener.Show:input_type -> edl.rpc.JobRequest
+	20,  // 151: edl.rpc.Listener.Scale:input_type -> edl.rpc.ScaleRequest
+	9,   // 152: edl.rpc.Listener.Checkpoint:input_type -> edl.rpc.JobRequest
+	9,   // 153: edl.rpc.Listener.SuspendJob:input_type -> edl.rpc.JobRequest
+	7,   // 154: edl.rpc.Listener.ResumeJob:input_type -> edl.rpc.ResumeJobRequest
+	11,  // 155: edl.rpc.Listener.Nodes:input_type -> edl.rpc.NodesRequest
+	13,  // 156: edl.rpc.Listener.CordonNode:input_type -> edl.rpc.CordonNodeRequest
+	35,  // 157: edl.rpc.Listener.StartRole:input_type -> edl.rpc.StartRoleChunk
+	37,  // 158: edl.rpc.Keeper.Attend:input_type -> edl.rpc.AttendRequest
+	2,   // 159: edl.rpc.Keeper.Start:input_type -> edl.rpc.Piece
+	40,  // 160: edl.rpc.Keeper.Follow:input_type -> edl.rpc.KeptRole
+	41,  // 161: edl.rpc.Keeper.Lines:input_type -> edl.rpc.LinesRequest
+	42,  // 162: edl.rpc.Keeper.EndRole:input_type -> edl.rpc.EndRoleRequest
+	44,  // 163: edl.rpc.Keeper.RenewRole:input_type -> edl.rpc.RenewRoleRequest
+	46,  // 164: edl.rpc.Keeper.Release:input_type -> edl.rpc.ReleaseRequest
+	48,  // 165: edl.rpc.Keeper.Dismiss:input_type -> edl.rpc.DismissRequest
+	57,  // 166: edl.rpc.Coordinator.Join:input_type -> edl.rpc.JoinRequest
+	59,  // 167: edl.rpc.Coordinator.News:input_type -> edl.rpc.NewsRequest
+	2,   // 168: edl.rpc.Coordinator.ReportDataset:input_type -> edl.rpc.Piece
+	68,  // 169: edl.rpc.Coordinator.GetTask:input_type -> edl.rpc.GetTaskRequest
+	70,  // 170: edl.rpc.Coordinator.TaskFailed:input_type -> edl.rpc.TaskFailedRequest
+	72,  // 171: edl.rpc.Coordinator.RequestSaveModel:input_type -> edl.rpc.SaveModelRequest
+	2,   // 172: edl.rpc.Coordinator.ReportSteps:input_type -> edl.rpc.Piece
+	2,   // 173: edl.rpc.Coordinator.Evaluate:input_type -> edl.rpc.Piece
+	77,  // 174: edl.rpc.Coordinator.NextFeed:input_type -> edl.rpc.NextFeedRequest
+	2,   // 175: edl.rpc.Coordinator.Feed:input_type -> edl.rpc.Piece
+	78,  // 176: edl.rpc.Coordinator.Finish:input_type -> edl.rpc.FinishDataRequest
+	26,  // 177: edl.rpc.Coordinator.Acknowledge:input_type -> edl.rpc.AcknowledgeRequest
+	80,  // 178: edl.rpc.Coordinator.Permit:input_type -> edl.rpc.PermitRequest
+	83,  // 179: edl.rpc.Coordinator.Leave:input_type -> edl.rpc.LeaveRequest
+	85,  // 180: edl.rpc.Coordinator.Watch:input_type -> edl.rpc.WatchRequest
+	93,  // 181: edl.rpc.Coordinator.Checkpoint:input_type -> edl.rpc.CheckpointRequest
+	89,  // 182: edl.rpc.Coordinator.Queues:input_type -> edl.rpc.QueuesRequest
+	87,  // 183: edl.rpc.Coordinator.GoBack:input_type -> edl.rpc.GoBackRequest
+	2,   // 184: edl.rpc.Coordinator.Move:input_type -> edl.rpc.Piece
+	56,  // 185: edl.rpc.Coordinator.Placement:input_type -> edl.rpc.PlacementRequest
+	95,  // 186: edl.rpc.ParameterServer.SendVariable:input_type -> edl.rpc.VariableChunk
+	101, // 187: edl.rpc.ParameterServer.SendBarrier:input_type -> edl.rpc.BarrierRequest
+	136, // 188: edl.rpc.ParameterServer.GetVariable:input_type -> edl.rpc.GetRequest
+	97,  // 189: edl.rpc.ParameterServer.GetRows:input_type -> edl.rpc.RowsRequest
+	137, // 190: edl.rpc.ParameterServer.CopyRows:input_type -> edl.rpc.CopyRequest
+	98,  // 191: edl.rpc.ParameterServer.OpenData:input_type -> edl.rpc.OpenDataRequest
+	120, // 192: edl.rpc.ParameterServer.Freeze:input_type -> edl.rpc.FreezeRequest
+	124, // 193: edl.rpc.ParameterServer.Resume:input_type -> edl.rpc.ResumeRequest
+	133, // 194: edl.rpc.ParameterServer.Ledger:input_type -> edl.rpc.LedgerRequest
+	109, // 195: edl.rpc.ParameterServer.Cut:input_type -> edl.rpc.CutRequest
+	112, // 196: edl.rpc.ParameterServer.Hold:input_type -> edl.rpc.HoldRequest
+	114, // 197: edl.rpc.ParameterServer.Restore:input_type -> edl.rpc.RestoreRequest
+	139, // 198: edl.rpc.ParameterServer.Pace:input_type -> edl.rpc.PaceRequest
+	107, // 199: edl.rpc.ParameterServer.Counted:input_type -> edl.rpc.CountedRequest
+	105, // 200: edl.rpc.ParameterServer.ShareTotals:input_type -> edl.rpc.ShareTotalsRequest
+	2,   // 201: edl.rpc.ParameterServer.Prepare:input_type -> edl.rpc.Piece
+	118, // 202: edl.rpc.ParameterServer.Arrived:input_type -> edl.rpc.ArrivedRequest
+	141, // 203: edl.rpc.ParameterServer.Complete:input_type -> edl.rpc.CompleteRequest
+	126, // 204: edl.rpc.ParameterServer.Follow:input_type -> edl.rpc.FollowRequest
+	131, // 205: edl.rpc.ParameterServer.TakeOver:input_type -> edl.rpc.TakeOverRequest
+	143, // 206: edl.rpc.ParameterServer.Status:input_type -> edl.rpc.StatusRequest
+	4,   // 207: edl.rpc.Listener.Describe:output_type -> edl.rpc.DescribeResponse
+	6,   // 208: edl.rpc.Listener.Submit:output_type -> edl.rpc.SubmitResponse
+	154, // 209: edl.rpc.Listener.Status:output_type -> edl.job.JobStatus
+	16,  // 210: edl.rpc.Listener.List:output_type -> edl.rpc.ListResponse
+	10,  // 211: edl.rpc.Listener.Watch:output_type -> edl.rpc.Events
+	18,  // 212: edl.rpc.Listener.Logs:output_type -> edl.rpc.LogLine
+	154, // 213: edl.rpc.Listener.Stop:output_type -> edl.job.JobStatus
+	154, // 214: edl.rpc.Listener.Finish:output_type -> edl.job.JobStatus
+	27,  // 215: edl.rpc.Listener.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	2,   // 216: edl.rpc.Listener.ReadState:output_type -> edl.rpc.Piece
+	30,  // 217: edl.rpc.Listener.WriteState:output_type -> edl.rpc.WriteStateResponse
+	32,  // 218: edl.rpc.Listener.ReleaseState:output_type -> edl.rpc.ReleaseStateResponse
+	2,   // 219: edl.rpc.Listener.RunStep:output_type -> edl.rpc.Piece
+	19,  // 220: edl.rpc.Listener.Why:output_type -> edl.rpc.WhyResponse
+	2,   // 221: edl.rpc.Listener.Show:output_type -> edl.rpc.Piece
+	154, // 222: edl.rpc.Listener.Scale:output_type -> edl.job.JobStatus
+	167, // 223: edl.rpc.Listener.Checkpoint:output_type -> edl.job.CheckpointStatus
+	154, // 224: edl.rpc.Listener.SuspendJob:output_type -> edl.job.JobStatus
+	8,   // 225: edl.rpc.Listener.ResumeJob:output_type -> edl.rpc.ResumeJobResponse
+	12,  // 226: edl.rpc.Listener.Nodes:output_type -> edl.rpc.NodesResponse
+	12,  // 227: edl.rpc.Listener.CordonNode:output_type -> edl.rpc.NodesResponse
+	36,  // 228: edl.rpc.Listener.StartRole:output_type -> edl.rpc.RoleEvent
+	38,  // 229: edl.rpc.Keeper.Attend:output_type -> edl.rpc.KeeperState
+	40,  // 230: edl.rpc.Keeper.Start:output_type -> edl.rpc.KeptRole
+	36,  // 231: edl.rpc.Keeper.Follow:output_type -> edl.rpc.RoleEvent
+	18,  // 232: edl.rpc.Keeper.Lines:output_type -> edl.rpc.LogLine
+	43,  // 233: edl.rpc.Keeper.EndRole:output_type -> edl.rpc.EndRoleResponse
+	45,  // 234: edl.rpc.Keeper.RenewRole:output_type -> edl.rpc.RenewRoleResponse
+	47,  // 235: edl.rpc.Keeper.Release:output_type -> edl.rpc.ReleaseResponse
+	49,  // 236: edl.rpc.Keeper.Dismiss:output_type -> edl.rpc.DismissResponse
+	58,  // 237: edl.rpc.Coordinator.Join:output_type -> edl.rpc.JoinResponse
+	60,  // 238: edl.rpc.Coordinator.News:output_type -> edl.rpc.NewsResponse
+	65,  // 239: edl.rpc.Coordinator.ReportDataset:output_type -> edl.rpc.ReportDatasetResponse
+	69,  // 240: edl.rpc.Coordinator.GetTask:output_type -> edl.rpc.GetTaskResponse
+	71,  // 241: edl.rpc.Coordinator.TaskFailed:output_type -> edl.rpc.TaskFailedResponse
+	73,  // 242: edl.rpc.Coordinator.RequestSaveModel:output_type -> edl.rpc.SaveModelResponse
+	76,  // 243: edl.rpc.Coordinator.ReportSteps:output_type -> edl.rpc.ReportStepsResponse
+	55,  // 244: edl.rpc.Coordinator.Evaluate:output_type -> edl.rpc.EvaluateResponse
+	2,   // 245: edl.rpc.Coordinator.NextFeed:output_type -> edl.rpc.Piece
+	2,   // 246: edl.rpc.Coordinator.Feed:output_type -> edl.rpc.Piece
+	79,  // 247: edl.rpc.Coordinator.Finish:output_type -> edl.rpc.FinishDataResponse
+	27,  // 248: edl.rpc.Coordinator.Acknowledge:output_type -> edl.rpc.AcknowledgeResponse
+	81,  // 249: edl.rpc.Coordinator.Permit:output_type -> edl.rpc.PermitResponse
+	84,  // 250: edl.rpc.Coordinator.Leave:output_type -> edl.rpc.LeaveResponse
+	86,  // 251: edl.rpc.Coordinator.Watch:output_type -> edl.rpc.WatchResponse
+	167, // 252: edl.rpc.Coordinator.Checkpoint:output_type -> edl.job.CheckpointStatus
+	2,   // 253: edl.rpc.Coordinator.Queues:output_type -> edl.rpc.Piece
+	88,  // 254: edl.rpc.Coordinator.GoBack:output_type -> edl.rpc.GoBackResponse
+	52,  // 255: edl.rpc.Coordinator.Move:output_type -> edl.rpc.MoveResponse
+	2,   // 256: edl.rpc.Coordinator.Placement:output_type -> edl.rpc.Piece
+	96,  // 257: edl.rpc.ParameterServer.SendVariable:output_type -> edl.rpc.SendResponse
+	102, // 258: edl.rpc.ParameterServer.SendBarrier:output_type -> edl.rpc.BarrierResponse
+	95,  // 259: edl.rpc.ParameterServer.GetVariable:output_type -> edl.rpc.VariableChunk
+	95,  // 260: edl.rpc.ParameterServer.GetRows:output_type -> edl.rpc.VariableChunk
+	138, // 261: edl.rpc.ParameterServer.CopyRows:output_type -> edl.rpc.CopyResponse
+	99,  // 262: edl.rpc.ParameterServer.OpenData:output_type -> edl.rpc.OpenDataResponse
+	121, // 263: edl.rpc.ParameterServer.Freeze:output_type -> edl.rpc.FreezeResponse
+	125, // 264: edl.rpc.ParameterServer.Resume:output_type -> edl.rpc.ResumeResponse
+	2,   // 265: edl.rpc.ParameterServer.Ledger:output_type -> edl.rpc.Piece
+	111, // 266: edl.rpc.ParameterServer.Cut:output_type -> edl.rpc.CutResponse
+	113, // 267: edl.rpc.ParameterServer.Hold:output_type -> edl.rpc.HoldResponse
+	115, // 268: edl.rpc.ParameterServer.Restore:output_type -> edl.rpc.RestoreResponse
+	140, // 269: edl.rpc.ParameterServer.Pace:output_type -> edl.rpc.PaceResponse
+	108, // 270: edl.rpc.ParameterServer.Counted:output_type -> edl.rpc.CountedResponse
+	106, // 271: edl.rpc.ParameterServer.ShareTotals:output_type -> edl.rpc.ShareTotalsResponse
+	117, // 272: edl.rpc.ParameterServer.Prepare:output_type -> edl.rpc.PrepareResponse
+	119, // 273: edl.rpc.ParameterServer.Arrived:output_type -> edl.rpc.ArrivedResponse
+	142, // 274: edl.rpc.ParameterServer.Complete:output_type -> edl.rpc.CompleteResponse
+	127, // 275: edl.rpc.ParameterServer.Follow:output_type -> edl.rpc.FollowResponse
+	132, // 276: edl.rpc.ParameterServer.TakeOver:output_type -> edl.rpc.TakeOverResponse
+	144, // 277: edl.rpc.ParameterServer.Status:output_type -> edl.rpc.StatusResponse
+	207, // [207:278] is the sub-list for method output_type
+	136, // [136:207] is the sub-list for method input_type
+	136, // [136:136] is the sub-list for extension type_name
+	136, // [136:136] is the sub-list for extension extendee
+	0,   // [0:136] is the sub-list for field type_name
 }
 
 func init() { file_proto_rpc_rpc_proto_init() }
@@ -10476,14 +10748,14 @@ func file_proto_rpc_rpc_proto_init() {
 	file_proto_rpc_rpc_proto_msgTypes[56].OneofWrappers = []any{}
 	file_proto_rpc_rpc_proto_msgTypes[67].OneofWrappers = []any{}
 	file_proto_rpc_rpc_proto_msgTypes[76].OneofWrappers = []any{}
-	file_proto_rpc_rpc_proto_msgTypes[117].OneofWrappers = []any{}
+	file_proto_rpc_rpc_proto_msgTypes[121].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_rpc_rpc_proto_rawDesc), len(file_proto_rpc_rpc_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   144,
+			NumMessages:   148,
 			NumExtensions: 0,
 			NumServices:   4,
 		},

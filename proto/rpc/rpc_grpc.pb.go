@@ -2220,6 +2220,7 @@ const (
 	ParameterServer_Restore_FullMethodName      = "/edl.rpc.ParameterServer/Restore"
 	ParameterServer_Pace_FullMethodName         = "/edl.rpc.ParameterServer/Pace"
 	ParameterServer_Counted_FullMethodName      = "/edl.rpc.ParameterServer/Counted"
+	ParameterServer_ShareTotals_FullMethodName  = "/edl.rpc.ParameterServer/ShareTotals"
 	ParameterServer_Prepare_FullMethodName      = "/edl.rpc.ParameterServer/Prepare"
 	ParameterServer_Arrived_FullMethodName      = "/edl.rpc.ParameterServer/Arrived"
 	ParameterServer_Complete_FullMethodName     = "/edl.rpc.ParameterServer/Complete"
@@ -2267,6 +2268,9 @@ type ParameterServerClient interface {
 	Pace(ctx context.Context, in *PaceRequest, opts ...grpc.CallOption) (*PaceResponse, error)
 	// Counted asks server 0 of a sync job with backup trainers which contributions count in round id.round. It answers when that is decided.
 	Counted(ctx context.Context, in *CountedRequest, opts ...grpc.CallOption) (*CountedResponse, error)
+	// ShareTotals gives server 0 of a sync job what a trainer has made of its rows for sums and means over the batch of round id.round, in the middle of a step. It
+	// answers with those of all trainers, when they are there.
+	ShareTotals(ctx context.Context, in *ShareTotalsRequest, opts ...grpc.CallOption) (*ShareTotalsResponse, error)
 	// Prepare makes a pserver that stays ready for the next placement, in the pieces of a PrepareRequest. What it serves does not change yet.
 	Prepare(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[Piece, PrepareResponse], error)
 	// Arrived returns when this pserver has all rows of the placement of the request, which the job has changed to. With all set it says that every pserver has, so
@@ -2460,6 +2464,16 @@ func (c *parameterServerClient) Counted(ctx context.Context, in *CountedRequest,
 	return out, nil
 }
 
+func (c *parameterServerClient) ShareTotals(ctx context.Context, in *ShareTotalsRequest, opts ...grpc.CallOption) (*ShareTotalsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ShareTotalsResponse)
+	err := c.cc.Invoke(ctx, ParameterServer_ShareTotals_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *parameterServerClient) Prepare(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[Piece, PrepareResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &ParameterServer_ServiceDesc.Streams[4], ParameterServer_Prepare_FullMethodName, cOpts...)
@@ -2562,6 +2576,9 @@ type ParameterServerServer interface {
 	Pace(context.Context, *PaceRequest) (*PaceResponse, error)
 	// Counted asks server 0 of a sync job with backup trainers which contributions count in round id.round. It answers when that is decided.
 	Counted(context.Context, *CountedRequest) (*CountedResponse, error)
+	// ShareTotals gives server 0 of a sync job what a trainer has made of its rows for sums and means over the batch of round id.round, in the middle of a step. It
+	// answers with those of all trainers, when they are there.
+	ShareTotals(context.Context, *ShareTotalsRequest) (*ShareTotalsResponse, error)
 	// Prepare makes a pserver that stays ready for the next placement, in the pieces of a PrepareRequest. What it serves does not change yet.
 	Prepare(grpc.ClientStreamingServer[Piece, PrepareResponse]) error
 	// Arrived returns when this pserver has all rows of the placement of the request, which the job has changed to. With all set it says that every pserver has, so
@@ -2626,6 +2643,9 @@ func (UnimplementedParameterServerServer) Pace(context.Context, *PaceRequest) (*
 }
 func (UnimplementedParameterServerServer) Counted(context.Context, *CountedRequest) (*CountedResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Counted not implemented")
+}
+func (UnimplementedParameterServerServer) ShareTotals(context.Context, *ShareTotalsRequest) (*ShareTotalsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ShareTotals not implemented")
 }
 func (UnimplementedParameterServerServer) Prepare(grpc.ClientStreamingServer[Piece, PrepareResponse]) error {
 	return status.Error(codes.Unimplemented, "method Prepare not implemented")
@@ -2886,6 +2906,24 @@ func _ParameterServer_Counted_Handler(srv interface{}, ctx context.Context, dec 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ParameterServer_ShareTotals_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ShareTotalsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ParameterServerServer).ShareTotals(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ParameterServer_ShareTotals_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ParameterServerServer).ShareTotals(ctx, req.(*ShareTotalsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ParameterServer_Prepare_Handler(srv interface{}, stream grpc.ServerStream) error {
 	return srv.(ParameterServerServer).Prepare(&grpc.GenericServerStream[Piece, PrepareResponse]{ServerStream: stream})
 }
@@ -3029,6 +3067,10 @@ var ParameterServer_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Counted",
 			Handler:    _ParameterServer_Counted_Handler,
+		},
+		{
+			MethodName: "ShareTotals",
+			Handler:    _ParameterServer_ShareTotals_Handler,
 		},
 		{
 			MethodName: "Arrived",

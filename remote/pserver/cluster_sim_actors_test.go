@@ -7,6 +7,7 @@ import (
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/ranges"
+	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/pserver"
 )
@@ -182,9 +183,10 @@ type process struct {
 	dead, left        bool
 	whole             bool // it has the parameters before its round, of this history
 	history           uint64
-	late              bool                  // others have gone on without it
-	newest            id.Round              // version that a server has
-	counted           []pserver.Declaration // what server 0 has decided
+	late              bool                   // others have gone on without it
+	newest            id.Round               // version that a server has
+	counted           []pserver.Declaration  // what server 0 has decided
+	known             [][]pserver.RankTotals // totals of the round, by place
 }
 
 // phase is what a process waits for.
@@ -193,6 +195,7 @@ type phase int
 const (
 	joins   phase = iota // to be told of a generation
 	fetches              // for parameters
+	shares               // for the totals of the batch
 	sends                // for acknowledgements of its gradients
 	asks                 // with backup trainers: for what server 0 decides
 	declares
@@ -222,6 +225,11 @@ func simShare(round id.Round, generation id.Generation, rank id.Rank, position, 
 	return d
 }
 
+// simTotals are the totals that a member shares. They say in which generation it is.
+func simTotals(generation id.Generation, rank id.Rank, rows int64) ops.Totals {
+	return ops.Totals{Rows: rows, Over: []int64{rows}, Values: []float64{float64(generation)*1000 + float64(rank)}}
+}
+
 // act begins what comes next when all calls of the process have been answered.
 func (t *process) act(c *cluster) {
 	if t.dead || t.left || t.waiting > 0 {
@@ -240,6 +248,14 @@ func (t *process) act(c *cluster) {
 			for _, s := range c.servers {
 				t.call(c, s.index, pserver.Completed{Sender: from})
 			}
+			return
+		}
+		t.known = nil
+		t.phase = shares
+		fallthrough
+	case shares:
+		if c.totals > len(t.known) && share.Rows > 0 {
+			t.call(c, 0, pserver.Shared{Sender: from, Place: len(t.known), Batch: simRows, Own: simTotals(t.generation, t.rank, share.Rows), Known: t.known})
 			return
 		}
 		t.phase = sends
@@ -270,6 +286,9 @@ func (t *process) act(c *cluster) {
 		t.phase = declares
 		for _, s := range c.servers[min(c.backup, 1):] {
 			e := pserver.Declared{Sender: from, Declaration: share, Counted: t.counted}
+			if s.index == 0 {
+				e.Totals = t.known
+			}
 			if share.Rows > 0 {
 				e.Variables = len(s.names)
 			}
@@ -329,6 +348,19 @@ func (t *process) heard(c *cluster, e pserver.Event, s pserver.State) {
 			d.Records = nil
 			t.counted = append(t.counted, d)
 		}
+	case pserver.Shared:
+		parts, rows := pserver.TotalsAt(c.servers[0].machine, e.Place), int64(0)
+		for _, p := range parts {
+			rows += p.Rows
+			if want := simTotals(t.generation, p.Rank, p.Rows); p.Values[0] != want.Values[0] {
+				c.Errorf("trainer %d of generation %d is told %v at place %d of round %d", t.rank, t.generation, parts, e.Place, t.round)
+			}
+		}
+		if rows != simRows {
+			c.Errorf("trainer %d is told totals of %d rows in round %d", t.rank, rows, t.round)
+		}
+		t.known = append(slices.Clone(t.known), parts)
+		c.shared++
 	case pserver.Read:
 		if c.backup > 0 && s.Round > e.Round {
 			t.late, t.newest = true, max(t.newest, s.Round)

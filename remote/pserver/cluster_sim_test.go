@@ -43,6 +43,8 @@ type cluster struct {
 	start    id.Round // that the job starts at
 	back     way
 	moves    int // to other servers
+	totals   int // places at which trainers share totals
+	shared   int // answers to those who share
 }
 
 // A simMessage is a call of a server.
@@ -59,11 +61,14 @@ func TestServersAgree(t *testing.T) {
 	if testing.Short() {
 		histories = 500
 	}
-	moves := 0
+	moves, shared := 0, 0
 	for seed := range histories {
 		c := newCluster(t, seed)
 		c.run(seed)
-		moves += c.moves
+		moves, shared = moves+c.moves, shared+c.shared
+	}
+	if shared < int(histories) {
+		t.Errorf("in %d histories trainers are told totals only %d times", histories, shared)
 	}
 	if moves < int(histories)/10 {
 		t.Errorf("in %d histories the state moves only %d times", histories, moves)
@@ -77,6 +82,9 @@ func newCluster(t *testing.T, seed uint64) *cluster {
 	c.eager = r.IntN(2) == 0
 	if r.IntN(2) == 0 {
 		c.backup = r.IntN(c.limit)
+	}
+	if c.backup == 0 {
+		c.totals = int(seed) % 3
 	}
 	for i := range 1 + r.IntN(3) {
 		names := []string{"a", "b"}[:r.IntN(3)]

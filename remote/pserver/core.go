@@ -170,7 +170,13 @@ func (c *core) decide(ctx context.Context, e Event) (ignored bool, err error) {
 	var refused error
 	err = c.Await(ctx, func() waits.Wait { return c.holding(e) }, func() (bool, error) {
 		f, refused = c.step(e)
+		if f.Shared {
+			c.Broadcast()
+		}
 		if f.Hold {
+			if _, ok := e.(Shared); ok {
+				c.watch() // the round has begun
+			}
 			return false, nil
 		}
 		switch e := e.(type) {

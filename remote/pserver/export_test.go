@@ -30,3 +30,6 @@ func StandingOfUpdates(u *Updates) Standing { return standingOfUpdates(u) }
 
 // CaughtUpOf is caughtUpOf for tests.
 func CaughtUpOf(told, own *Updates) CaughtUp { return caughtUpOf(told, own.steps) }
+
+// TotalsAt are the totals of a place in the open round.
+func TotalsAt(r *Rounds, place int) []RankTotals { return r.shared[place].parts }

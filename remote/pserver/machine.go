@@ -58,6 +58,8 @@ type (
 		Group []Declaration
 		// Counted is, with backup trainers, what server 0 has decided that the round is made of, without records. Server 0 itself does not read it.
 		Counted []Declaration
+		// Totals are those that the sender was told in the round, by place: see Shared. Only server 0 gets them.
+		Totals [][]RankTotals
 	}
 	// Completed says that a trainer contributes to no later round.
 	Completed struct{ Sender }
@@ -134,6 +136,8 @@ func senderOf(e Event) Sender {
 		return e.Sender
 	case Asked:
 		return e.Sender
+	case Shared:
+		return e.Sender
 	}
 	return Sender{}
 }
@@ -175,6 +179,7 @@ type Effects struct {
 	Apply        bool          // sync: apply the round that Contributors have sent, then tell Applied
 	Contributors []Declaration // those with rows, in rank order: without records; a group is one, with the rank of its leader
 	Finished     bool          // every member has completed; nothing follows
+	Shared       bool          // sync: totals are there that others may wait for, also with Hold or Ignore
 	Cut          bool          // async: the server has exactly what a cut is to have: copy it, then tell LetGo
 }
 

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/remote/id"
 	"github.com/edl-go/edl/remote/internal/scripttest"
 	"github.com/edl-go/edl/remote/pserver"
@@ -29,7 +30,11 @@ func eventOf(t *testing.T, c scripttest.Command) pserver.Event {
 		return pserver.Received{Sender: from, Variable: name}
 	case "barrier":
 		return pserver.Declared{Sender: from, Variables: int(number(t, c.Arg("variables", "0"))),
-			Declaration: pserver.Declaration{Rows: number(t, c.Arg("rows", "0"))}, Group: declarations(t, c.Arg("group", "")), Counted: declarations(t, c.Arg("counted", ""))}
+			Declaration: pserver.Declaration{Rows: number(t, c.Arg("rows", "0"))}, Group: declarations(t, c.Arg("group", "")), Counted: declarations(t, c.Arg("counted", "")),
+			Totals: places(t, c.Arg("totals", ""))}
+	case "share":
+		return pserver.Shared{Sender: from, Place: int(number(t, c.Arg("place", "0"))), Batch: number(t, c.Arg("batch", "0")),
+			Own: ownTotals(from.Rank, number(t, c.Arg("rows", "0"))), Known: places(t, c.Arg("known", ""))}
 	case "asks":
 		return pserver.Asked{Sender: from}
 	case "complete":
@@ -81,6 +86,23 @@ func declarations(t *testing.T, list string) (out []pserver.Declaration) {
 	for _, m := range fields(list) {
 		rank, rows, _ := strings.Cut(m, ":")
 		out = append(out, pserver.Declaration{Rank: id.Rank(number(t, rank)), Rows: number(t, rows)})
+	}
+	return out
+}
+
+// ownTotals are the totals of a trainer: one number.
+func ownTotals(rank id.Rank, rows int64) ops.Totals {
+	return ops.Totals{Rows: rows, Over: []int64{rows}, Values: []float64{float64(rank)}}
+}
+
+// places reads lists of rank:rows, one for each place, with | between them.
+func places(t *testing.T, list string) (out [][]pserver.RankTotals) {
+	for _, place := range strings.FieldsFunc(list, func(r rune) bool { return r == '|' }) {
+		var parts []pserver.RankTotals
+		for _, d := range declarations(t, place) {
+			parts = append(parts, pserver.RankTotals{Rank: d.Rank, Totals: ownTotals(d.Rank, d.Rows)})
+		}
+		out = append(out, parts)
 	}
 	return out
 }

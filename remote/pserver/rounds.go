@@ -24,6 +24,7 @@ type Rounds struct {
 	past
 	takeover
 	jury
+	sharing
 }
 
 // NewRounds starts at a round, without a generation, in a job whose ranks are less than ranks. variables are those that a contribution holds.
@@ -81,11 +82,15 @@ func (r *Rounds) Step(_ time.Duration, e Event) (Effects, error) {
 	if m.complete {
 		return Effects{}, fault.E(fault.Stale, fault.Gotf("a message of trainer %d, which has completed", m.rank), fault.Want("nothing more"))
 	}
-	if err := m.checkLeader(); err != nil {
+	shared, shares := e.(Shared)
+	if err := m.checkLeader(); err != nil && !shares {
 		return Effects{}, err
 	}
 	if open, f, err := r.checkRound(m, from); !open {
 		return f, err
+	}
+	if shares {
+		return share(&r.sharing, shared)
 	}
 	switch e := e.(type) {
 	case Offered:
@@ -93,7 +98,9 @@ func (r *Rounds) Step(_ time.Duration, e Event) (Effects, error) {
 	case Received:
 		return r.contribution(m, e.Variable, true)
 	case Declared:
-		return r.declare(m, e)
+		f, err := r.declare(m, e)
+		f.Shared = err == nil && r.know(e.Totals)
+		return f, err
 	}
 	panic("pserver: an unknown type of event") // all types are in this package
 }
@@ -260,6 +267,7 @@ func hourOf(list []Declaration) (hour int64) {
 // applied opens the next round.
 func (r *Rounds) applied() Effects {
 	r.applying, r.arriving = false, false
+	r.shared = nil
 	r.round++
 	for _, m := range r.members {
 		m.declared = false
@@ -326,7 +334,7 @@ func (r *Rounds) resume(e Resumed) (Effects, error) {
 			fault.Wantf("round %d, or the next one with what to commit", have))
 	}
 	before := r.members
-	r.begun, r.ended, r.first, r.members = e.Generation, e.Generation-1, e.Round, nil
+	r.begun, r.ended, r.first, r.members, r.shared = e.Generation, e.Generation-1, e.Round, nil, nil
 	for _, m := range e.Members {
 		next := &member{rank: m.Rank, received: map[string]bool{}}
 		r.members = append(r.members, next)
@@ -361,11 +369,13 @@ func (r *Rounds) State() State {
 	return s
 }
 
-// Missing returns the ranks that the open round waits for: of a group its leader, where that is one. There are none while no generation is under way.
+// Missing returns the ranks that the open round waits for: of a group its leader, where that is one. Where members wait for totals, it returns the others. There are none
+// while no generation is under way.
 func (r *Rounds) Missing() []id.Rank {
 	var ranks []id.Rank
+	totals := slices.ContainsFunc(r.members, func(m *member) bool { return r.waits(m.rank) })
 	for _, m := range r.members {
-		if m.missing() && !r.applying && !r.idle() && (m.leader == m || !m.leader.missing()) {
+		if m.missing() && !r.applying && !r.idle() && !r.waits(m.rank) && (totals || m.leader == m || !m.leader.missing()) {
 			ranks = append(ranks, m.rank)
 		}
 	}
@@ -374,7 +384,7 @@ func (r *Rounds) Missing() []id.Rank {
 
 // started reports whether a member has sent or declared something for the open round.
 func (r *Rounds) started() bool {
-	return !r.applying && !r.idle() && slices.ContainsFunc(r.members, func(m *member) bool { return m.declared || len(m.received) > 0 })
+	return !r.applying && !r.idle() && (len(r.shared) > 0 || slices.ContainsFunc(r.members, func(m *member) bool { return m.declared || len(m.received) > 0 }))
 }
 
 // String shows the state on one line, for logs and tests.
@@ -387,6 +397,12 @@ func (r *Rounds) String() string {
 	fmt.Fprintf(&b, "; round %d", r.round)
 	if r.applying {
 		b.WriteString(" applying")
+	}
+	for i, p := range r.shared {
+		fmt.Fprintf(&b, "; place %d", i)
+		for _, t := range p.parts {
+			fmt.Fprintf(&b, ", %d rows of trainer %d", t.Rows, t.Rank)
+		}
 	}
 	for _, m := range r.members {
 		fmt.Fprintf(&b, "; trainer %d", m.rank)

@@ -62,6 +62,7 @@ type Config struct {
 type Server struct {
 	unimplemented
 	pacer
+	sharer
 	lender
 	core *core
 
@@ -96,7 +97,7 @@ func New(cfg Config) *Server {
 	}
 	cfg.CutDeadline = cmp.Or(cfg.CutDeadline, cutDeadline)
 	c := newCore(cfg)
-	s := &Server{pacer: pacer{c}, core: c, told: make(chan struct{}, 1)}
+	s := &Server{pacer: pacer{c}, sharer: sharer{c}, core: c, told: make(chan struct{}, 1)}
 	s.lender = lender{s}
 	return s
 }

@@ -115,6 +115,9 @@ func declare(ctx context.Context, c *core, from Sender, m *rpc.BarrierRequest) e
 	if err == nil {
 		e.Counted, err = declarationsOf(m.Counted)
 	}
+	if err == nil {
+		e.Totals, err = placesOf(m.Totals)
+	}
 	if err != nil {
 		return c.refuse(err)
 	}

@@ -16,6 +16,7 @@ func (c *core) holding(e Event) waits.Wait {
 	from := senderOf(e)
 	_, final := e.(ReadFinal)
 	paced, isPaced := e.(Paced)
+	shared, shares := e.(Shared)
 	switch {
 	case from.Generation > c.machine.Generation():
 		return waits.Wait{Who: c.name, What: fmt.Sprintf("generation %d", from.Generation), By: []string{"coordinator"}, Limit: c.cfg.StartDeadline}
@@ -24,6 +25,8 @@ func (c *core) holding(e Event) waits.Wait {
 			w.What = "the other trainers to complete"
 			c.heard.name(w, slices.DeleteFunc(c.machine.Missing(), func(r id.Rank) bool { return r == from.Rank }))
 		}}
+	case shares && c.rounds.waits(from.Rank):
+		return forTotals(c, shared)
 	case c.rounds != nil:
 		return c.forRound(c.rounds.Round())
 	case isPaced:

@@ -59,6 +59,7 @@ var callers = map[string][]string{
 	"ParameterServer/Restore":      {aCoordinator, aListener},
 	"ParameterServer/Pace":         {aTrainer},
 	"ParameterServer/Counted":      {aTrainer},
+	"ParameterServer/ShareTotals":  {aTrainer},
 	"ParameterServer/Prepare":      {aListener},
 	"ParameterServer/Arrived":      {aCoordinator},
 	"ParameterServer/Complete":     {aTrainer},

@@ -420,6 +420,10 @@ func (p passing) Counted(ctx context.Context, m *rpc.CountedRequest) (*rpc.Count
 	return p.now().Counted(ctx, m)
 }
 
+func (p passing) ShareTotals(ctx context.Context, m *rpc.ShareTotalsRequest) (*rpc.ShareTotalsResponse, error) {
+	return p.now().ShareTotals(ctx, m)
+}
+
 func (p passing) Cut(ctx context.Context, m *rpc.CutRequest) (*rpc.CutResponse, error) {
 	return p.now().Cut(ctx, m)
 }

@@ -65,6 +65,7 @@ type Comm struct {
 	pace      pace       // async: how far the trainer may be ahead of others
 	verdicts  verdicts   // sync: which contributions count, in a job with backup trainers
 	news      news       // sync: what the coordinator tells while a step computes
+	totals               // sync: shared in the middle of the step
 	links     links      // of a led trainer: the only one is to its leader
 	exchanges exchanges  // of links
 	groupRole
@@ -113,6 +114,7 @@ func (c *Comm) BeginStep(step ops.Step, pass int, records []ranges.Range) {
 	if !c.Sync {
 		c.rhythm.begin(step.Rows, c.pass, records)
 	}
+	c.known = nil
 	for _, l := range c.links {
 		if l != nil {
 			l.begin()
@@ -141,6 +143,7 @@ func serveBy(c *Comm, servers []rpc.ParameterServerClient) {
 func (c *Comm) init() {
 	c.once.Do(func() {
 		c.sends.failed = c.exchanges.end
+		c.totals.comm = c
 		c.slots = make(chan struct{}, maxCalls)
 		c.sent = make([]int32, len(c.Servers))
 	})
@@ -437,6 +440,9 @@ func (c *Comm) declaration(server int) *rpc.BarrierRequest {
 		return c.rhythm.declaration(c.sent[server])
 	}
 	m := &rpc.BarrierRequest{Rows: c.step.Rows, Weight: c.step.Weight, Void: c.step.Void && c.CheckFinite, Variables: c.sent[server], Pass: c.pass, Records: c.records, Hour: c.step.Hour}
+	if server == 0 {
+		m.Totals = c.known
+	}
 	if answer := c.verdicts.decided(); answer != nil && server > 0 {
 		m.Counted = answer.Declared
 	}

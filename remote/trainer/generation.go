@@ -224,6 +224,7 @@ func (s *steps) Next(ctx context.Context) (*executor.Batch, error) {
 			s.cfg.Times.Enter(timing.Compute)
 			s.batch = batch
 			batch.Step.Part = s.cfg.Sync && batch.Step.Rows < batch.GlobalRows
+			batch.Step.Batch = batch.GlobalRows
 			s.comm.BeginStep(batch.Step, batch.Pass, batch.Records)
 			s.comm.news.begin(s.giveUp)
 			s.comm.verdicts.begin(ctx, s.comm, s.giveUp)

@@ -308,6 +308,9 @@ func (g *group) merge(i int) (*tensor.Tensor, error) {
 // declaration is the barrier of the group for one server, but for its identity. Its records are in its parts.
 func (g *group) declaration(server int) *rpc.BarrierRequest {
 	m := &rpc.BarrierRequest{Rows: g.rows, Weight: g.weight, Void: g.void && g.weight == 0, Pass: g.comm.pass, Group: g.parts}
+	if server == 0 {
+		m.Totals = g.comm.known
+	}
 	if g.rows > 0 {
 		m.Variables = int32(len(g.comm.links[server].send))
 	}
