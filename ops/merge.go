@@ -3,7 +3,6 @@ package ops
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/program"
@@ -11,34 +10,20 @@ import (
 
 // GradientMerge decides how the gradients of several trainers, each from a part of one batch, become the gradient of the whole batch. If the loss
 // is a mean over the batch, it is the mean weighted by rows. If the loss is a sum over the batch, it is the sum. GradientMerge follows the loss
-// back to the op that reduces the batch. It returns Unsupported for a loss that mixes both, or that is not linear in a mean or sum.
+// back to the op that reduces the batch. For a loss that mixes both, or that is not linear in a mean or sum, it is the mean weighted by records, of gradients that trainers
+// compute with totals of the batch: see ShareTotals.
 //
 // A term of the loss that does not depend on the batch, such as a penalty on parameters, is the same on every trainer. Added to a mean, it survives
-// the weighted mean. Added to a sum, it would count once per trainer, so GradientMerge returns Unsupported.
+// the weighted mean. Added to a sum, it would count once per trainer, so trainers share the sum.
 //
 // What the loss reduces must have the rows of the batch. GradientMerge returns Unsupported if an op before mixes them (Def.MixesRows): on a cluster it would
 // see only the rows of one trainer.
 func GradientMerge(p *program.Program) (Merge, error) {
-	block := p.Global()
-	at := slices.IndexFunc(block.Ops, func(op *program.Op) bool { return op.Role().Has(program.RoleLoss | program.RoleBackward) })
-	if at < 0 {
-		return MergeNone, fault.E(fault.InvalidProgram, fault.Got("a program without the gradient of a loss"), fault.Want("a program that trains"))
-	}
-	grad := block.Ops[at]
-	loss, ok := strings.CutSuffix(grad.Out("Out"), program.GradSuffix)
-	if !ok {
-		return MergeNone, At(grad, fault.E(fault.InvalidProgram, fault.Var(grad.Out("Out")), fault.Got("a first gradient with this name"),
-			fault.Want("the gradient of the loss")))
-	}
-	r := newReductions(block, block.Ops[:at])
-	kind, err := r.of(loss)
+	a, err := analyse(p)
 	if err != nil {
 		return MergeNone, err
 	}
-	if kind != MergeNone {
-		return kind, nil
-	}
-	return MergeNone, r.unclear(loss, "a loss that does not depend on the batch")
+	return a.merge, nil
 }
 
 // reductions follows variables of a forward pass back to the op that reduced the batch.
@@ -56,6 +41,8 @@ type reductions struct {
 	rowwise map[string]bool         // the variable has been found to have the rows of the batch
 	shares  *division               // of a forward pass with loops, branches or records that do not lie along axis 0; nil for any other
 	records *records
+
+	byRecords bool // trainers share totals, and weigh their records
 }
 
 func newReductions(block *program.Block, forward []*program.Op) *reductions {
@@ -71,18 +58,10 @@ func newReductions(block *program.Block, forward []*program.Op) *reductions {
 		return def != nil && (def.Class == Read || def.Class == Feed)
 	}}
 	for _, op := range forward {
-		def, _ := Lookup(op.Type)
-		depends := def != nil && (def.Class == Read || def.Class == Feed)
-		for _, name := range op.InputNames() {
-			if !written[name] && r.isFed(name) {
-				r.batch[name] = true
-			}
-			depends = depends || r.batch[name]
-		}
-		depends = depends && (def == nil || !def.FromDims) && !r.records.equal(op)
+		onBatch := depends(r, op, written)
 		for _, name := range op.OutputNames() {
 			written[name] = true
-			r.batch[name] = depends
+			r.batch[name] = onBatch
 			r.writers[name] = op
 		}
 		r.infer(op)
@@ -91,6 +70,19 @@ func newReductions(block *program.Block, forward []*program.Op) *reductions {
 		divideShares(r)
 	}
 	return r
+}
+
+// depends reports whether what an op computes depends on the batch. written are the variables that ops before it write.
+func depends(r *reductions, op *program.Op, written map[string]bool) bool {
+	def, _ := Lookup(op.Type)
+	onBatch := def != nil && (def.Class == Read || def.Class == Feed)
+	for _, name := range op.InputNames() {
+		if !written[name] && r.isFed(name) {
+			r.batch[name] = true
+		}
+		onBatch = onBatch || r.batch[name]
+	}
+	return onBatch && op.Type != totalsOp && (def == nil || !def.FromDims) && !r.records.equal(op)
 }
 
 // divideShares follows the shares of the forward pass.

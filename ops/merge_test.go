@@ -118,9 +118,9 @@ func TestGradientsMergeAsTheLossReducesTheBatch(t *testing.T) {
 		}, 0, fault.Unsupported},
 		"mean and sum": {func(_ *layers.Model, cost variable) variable {
 			return layers.Add(layers.Mean(cost), layers.ReduceSum(cost))
-		}, 0, fault.Unsupported},
-		"sum and penalty": {func(m *layers.Model, cost variable) variable { return layers.Add(layers.ReduceSum(cost), penalty(m)) }, 0,
-			fault.Unsupported},
+		}, ops.MergeMean, fault.OK},
+		"sum and penalty": {func(m *layers.Model, cost variable) variable { return layers.Add(layers.ReduceSum(cost), penalty(m)) }, ops.MergeMean,
+			fault.OK},
 		"mean divergence": {func(_ *layers.Model, cost variable) variable {
 			return layers.KLDivLoss(layers.Scale(cost, -1, 0), cost, "mean")
 		}, ops.MergeMean, fault.OK},
@@ -136,7 +136,7 @@ func TestGradientsMergeAsTheLossReducesTheBatch(t *testing.T) {
 		}, ops.MergeMean, fault.OK},
 		"divergence of a mean": {func(_ *layers.Model, cost variable) variable {
 			return layers.KLDivLoss(layers.Mean(cost), layers.Mean(cost), "sum")
-		}, 0, fault.Unsupported},
+		}, ops.MergeMean, fault.OK},
 		"rows over a sum of weights": {func(m *layers.Model, cost variable) variable {
 			return layers.ReduceSum(layers.Div(cost, layers.ReduceSum(layers.Data(m, "weight", layers.Dims(1)))))
 		}, ops.MergeMean, fault.OK},
@@ -146,9 +146,12 @@ func TestGradientsMergeAsTheLossReducesTheBatch(t *testing.T) {
 		"rows over a sum that no gradient reaches": {func(_ *layers.Model, cost variable) variable {
 			return layers.ReduceSum(layers.Div(cost, layers.ReduceSum(layers.Square(cost).StopGradient())))
 		}, ops.MergeMean, fault.OK},
-		"root of a mean": {func(_ *layers.Model, cost variable) variable { return layers.Sqrt(layers.Mean(cost)) }, 0, fault.Unsupported},
-		"product of two means": {func(_ *layers.Model, cost variable) variable { return layers.Mul(layers.Mean(cost), layers.Mean(cost)) }, 0,
-			fault.Unsupported},
+		"root of a mean": {func(_ *layers.Model, cost variable) variable { return layers.Sqrt(layers.Mean(cost)) }, ops.MergeMean, fault.OK},
+		"product of two means": {func(_ *layers.Model, cost variable) variable { return layers.Mul(layers.Mean(cost), layers.Mean(cost)) },
+			ops.MergeMean, fault.OK},
+		"rows less a learned mean": {func(_ *layers.Model, cost variable) variable {
+			return layers.Mean(layers.Square(layers.Sub(cost, layers.Mean(cost))))
+		}, 0, fault.Unsupported},
 		"only a penalty": {func(m *layers.Model, _ variable) variable { return penalty(m) }, 0, fault.Unsupported},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -238,8 +241,8 @@ func TestOpsThatMixRowsAreRefused(t *testing.T) {
 		"joined along axis 1": {func(_ *layers.Model, x variable) variable { return layers.Concat([]variable{x, x}, 1) }, ""},
 		"parts of axis 1":     {func(_ *layers.Model, x variable) variable { return layers.Split(x, 2, 1)[1] }, ""},
 		"sum over axis 1":     {func(_ *layers.Model, x variable) variable { return layers.ReduceSum(x, layers.Axes(-1)) }, ""},
-		"sum over axis 0":     {func(_ *layers.Model, x variable) variable { return layers.ReduceSum(x, layers.Axes(0)) }, "reduce_sum"},
-		"mean over axis -2":   {func(_ *layers.Model, x variable) variable { return layers.ReduceMean(x, layers.Axes(-2)) }, "reduce_mean"},
+		"sum over axis 0":     {func(_ *layers.Model, x variable) variable { return layers.ReduceSum(x, layers.Axes(0)) }, ""}, // trainers share it
+		"mean over axis -2":   {func(_ *layers.Model, x variable) variable { return layers.ReduceMean(x, layers.Axes(-2)) }, ""},
 		"products of rows":    {func(_ *layers.Model, x variable) variable { return product(x, x, layers.TransposeY()) }, "matmul"},
 		"weights times rows": {func(m *layers.Model, x variable) variable {
 			return product(m.Parameters()[0], x, layers.TransposeY())

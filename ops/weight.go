@@ -3,7 +3,6 @@ package ops
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/program"
@@ -20,6 +19,8 @@ type Weight struct {
 // averages, and returns what that reads. Where a loss divides the sum of weighted costs by the sum of the weights, it is that sum. Numbers that are
 // fetched, such as an accuracy, are averaged with the same weight. fetch names them.
 //
+// Where trainers share totals (ShareTotals), it is the number of records. So it is for a program that ShareTotals has made.
+//
 // It returns Unsupported if the program does not tell what a number averages over, or if two of them average over the rows of different sequences. State
 // that the forward pass averages, such as moving statistics, must have those rows, too, unless the weight is a sum of weights. A program that is not divided among trainers needs no weight.
 func WeightOf(p *program.Program, fetch []string) (Weight, error) {
@@ -28,28 +29,29 @@ func WeightOf(p *program.Program, fetch []string) (Weight, error) {
 	if !sequences && !dividesSums(block) {
 		return Weight{}, nil
 	}
-	end, loss := len(block.Ops), ""
-	for i, op := range block.Ops {
-		if op.Role().Has(program.RoleLoss | program.RoleBackward) {
-			kind, err := GradientMerge(p)
-			if err != nil {
-				return Weight{}, err
-			}
-			if end = i; kind == MergeMean {
-				loss = strings.TrimSuffix(op.Out("Out"), program.GradSuffix)
-			} else {
-				fetch = nil // all numbers are added
-			}
-			break
+	end, loss, shared := len(block.Ops), "", false
+	if slices.ContainsFunc(block.Ops, func(op *program.Op) bool { return op.Role().Has(program.RoleLoss | program.RoleBackward) }) {
+		a, err := analyse(p)
+		if err != nil {
+			return Weight{}, err
+		}
+		end, loss, shared = a.end, a.loss, !a.linear
+		if a.merge == MergeSum {
+			loss, fetch = "", nil // all numbers are added
 		}
 	}
 	r := newReductions(block, block.Ops[:end])
-	if loss != "" {
+	switch {
+	case shared:
+		if err := weighRecords(r, loss); err != nil || !sequences {
+			return Weight{}, err
+		}
+	case loss != "":
 		if err := r.weigh(loss); err != nil {
 			return Weight{}, err
 		}
 	}
-	if !sequences && !r.values[r.weight] {
+	if !shared && !sequences && !r.values[r.weight] {
 		return Weight{}, nil
 	}
 	for _, name := range fetch {
@@ -60,7 +62,7 @@ func WeightOf(p *program.Program, fetch []string) (Weight, error) {
 			return Weight{}, err
 		}
 	}
-	if err := r.weighState(); err != nil {
+	if err := r.weighState(); err != nil || shared {
 		return Weight{}, err
 	}
 	return Weight{r.weight, r.values[r.weight]}, nil
@@ -70,6 +72,22 @@ func WeightOf(p *program.Program, fetch []string) (Weight, error) {
 func NoMean(step uint64) *fault.Fault {
 	return fault.E(fault.NotFinite, fault.At(fmt.Sprintf("step %d", step)), fault.Got("a batch whose weights are all 0, of which there is no mean"),
 		fault.Want("a weight that is not 0"), fault.Hint("leave such batches out"))
+}
+
+// weighRecords makes the number of records the weight of a program whose trainers share totals. These do not depend on the batch then.
+func weighRecords(r *reductions, loss string) error {
+	r.byRecords = true
+	if sharesTotals(r.forward) {
+		return nil
+	}
+	_, err := totalling{r}.totalsOf(loss)
+	return err
+}
+
+// isRecords reports whether a variable has the same number of rows for each record.
+func isRecords(r *reductions, name string) bool {
+	m, _ := r.typeOf(name)
+	return !r.values[name] && m.LoDLevel == 0 && m.LoDOf == ""
 }
 
 // weigh takes the rows that a scalar averages over as the weight, or compares them with it.
@@ -83,6 +101,10 @@ func (r *reductions) weigh(name string) error {
 	}
 	if over := r.over[name]; r.shares != nil && r.shares.axis[over] != 0 && readsSequences(r.block) {
 		return r.unclear(name, "a mean over records that do not lie along axis 0, in a program of sequences")
+	} else if r.byRecords && !isRecords(r, over) {
+		return r.unclear(name, "a mean over "+r.described(over)+" beside a loss of several means, where each trainer weighs its records")
+	} else if r.byRecords {
+		return nil
 	} else if r.weight == "" {
 		r.weight = over
 	} else if !r.same(r.weight, over) {
@@ -107,6 +129,13 @@ func (r *reductions) weighState() error {
 			for _, in := range op.InputNames() {
 				if v, ok := r.block.Find(in); !ok || v.Persistable || !r.batch[in] {
 					continue
+				}
+				if r.byRecords && isRecords(r, in) {
+					continue
+				}
+				if r.byRecords {
+					return At(op, fault.E(fault.Unsupported, fault.Var(name), fault.Got("state that is averaged over the rows of "+fault.Quote(in)),
+						fault.Want("a row for each record, because the loss has several means"), fault.Hint("train on one machine")))
 				}
 				if r.weight == "" {
 					r.weight = in

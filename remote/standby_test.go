@@ -33,6 +33,7 @@ func TestStandbyTakesOver(t *testing.T) {
 			loseWithStandby(t, dense, kill, false)
 		})
 	}
+	t.Run("that of shared totals", func(t *testing.T) { loseWithStandby(t, shared, []string{"pserver-0"}, false) })
 	t.Run("one with tables", func(t *testing.T) { loseWithStandby(t, tables, []string{"pserver-1"}, false) })
 }
 
@@ -40,6 +41,22 @@ func TestStandbyTakesOver(t *testing.T) {
 func dense(t *testing.T) (testkit.Model, map[string][]string) {
 	opt := optimizer.Adam(optimizer.Exponential(0.02, 3, 0.9, true), optimizer.ClipGradients(optimizer.ByGlobalNorm(0.5)))
 	return testkit.Reading(t, 16, opt), testkit.Samples(t, t.TempDir(), 70)
+}
+
+// shared is a network for whose loss trainers share sums and means over the batch at two places of each step.
+func shared(t *testing.T) (testkit.Model, map[string][]string) {
+	m := layers.NewModel().Seed(3)
+	r := layers.OpenDataset(m, testkit.Dataset, layers.Field("x", layers.Dims(4)), layers.Field("mask", layers.Dims(1)))
+	v := layers.Read(layers.DoubleBuffer(layers.Batch(r, 16)))
+	cost, mask := layers.Square(layers.FC(layers.FC(v[0], 8, layers.Act("tanh")), 1)), layers.Square(v[1])
+	rows := layers.Div(layers.Mul(cost, mask), layers.Scale(layers.ReduceSum(mask), 1, 1e-3))
+	quotient := layers.Div(layers.Mean(cost), layers.Scale(layers.Sqrt(layers.Mean(layers.Square(cost))), 1, 1e-3))
+	loss := layers.Add(layers.ReduceSum(rows), quotient, layers.Name("loss"))
+	optimizer.Adam(0.02).Minimize(loss)
+	data := testkit.Records(t, t.TempDir(), 70, func(i int) []*tensor.Tensor {
+		return []*tensor.Tensor{testkit.Random(t, tensor.Float32, uint64(i), 4), testkit.Random(t, tensor.Float32, uint64(i)+500, 1)}
+	})
+	return testkit.Built(t, m, loss), data
 }
 
 // tables is a network with a table that trainers hold, one that only servers hold, and one that grows. The last two are stored as bfloat16.

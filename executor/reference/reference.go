@@ -66,7 +66,7 @@ func New(p *program.Program, trainers int, options ...executor.Option) (*Executo
 		return nil, fault.E(fault.InvalidArgument, fault.Gotf("%d trainers", trainers), fault.Want("at least 1"))
 	}
 	e := &Executor{trainers: func(uint64) int { return trainers }, splits: splits{}, prepared: prepared{}}
-	if _, err := e.splits.of(p); err != nil {
+	if _, err := e.splits.of(p, sharesTotals(e)); err != nil {
 		return nil, err
 	}
 	e.local = executor.New(options...)
@@ -147,7 +147,7 @@ func (e *Executor) Run(ctx context.Context, p *program.Program, feed executor.Fe
 	if e.callback.Load() && executor.Trains(p) {
 		return nil, executor.RefuseInCallback("Run of a program that trains")
 	}
-	s, err := e.splits.of(p)
+	s, err := e.splits.of(p, sharesTotals(e))
 	if err != nil {
 		return nil, err
 	}
@@ -170,7 +170,7 @@ func (e *Executor) Train(ctx context.Context, p *program.Program, run executor.T
 	if e.callback.Load() {
 		return executor.Summary{}, executor.RefuseInCallback("Train")
 	}
-	s, err := e.splits.of(p)
+	s, err := e.splits.of(p, sharesTotals(e))
 	if err != nil {
 		return executor.Summary{}, err
 	}

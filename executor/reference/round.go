@@ -155,6 +155,7 @@ func (r *round) runRanks(ctx context.Context, feed executor.Feed, rows int64, wa
 	if r.drops != nil && r.trains() {
 		dropped = r.drops(r.number)
 	}
+	var ranks []rankPart
 	for t := range n {
 		from, to := rows*t/n, rows*(t+1)/n
 		if from == to || slices.Contains(dropped, int(t/d)) {
@@ -164,17 +165,27 @@ func (r *round) runRanks(ctx context.Context, feed executor.Feed, rows int64, wa
 		if err != nil {
 			return nil, nil, err
 		}
+		ranks = append(ranks, rankPart{int(t / d), from, to, part})
+	}
+	begin := func() (err error) {
+		if old != nil {
+			return r.restore(old)
+		}
+		old = r.snapshot()
+		masters, err = r.roundParameters()
+		return err
+	}
+	if err := shareTotals(ctx, r, ranks, begin); err != nil {
+		return nil, old, err
+	}
+	for _, rank := range ranks {
+		part, from, to := rank.feed, rank.from, rank.to
 		half, err := r.prepared.of(ctx, r.local, r.forward, part, wanted)
 		if err != nil {
-			return nil, nil, err
+			return nil, old, err
 		}
-		if old == nil {
-			old = r.snapshot()
-			if masters, err = r.roundParameters(); err != nil {
-				return nil, old, err
-			}
-		} else if err := r.restore(old); err != nil {
-			return nil, nil, err
+		if err := begin(); err != nil {
+			return nil, old, err
 		}
 		out, err := half.RunStep(ctx, ops.Step{Round: r.number, RowOffset: from, Rows: to - from}, part)
 		if err != nil {
@@ -184,7 +195,7 @@ func (r *round) runRanks(ctx context.Context, feed executor.Feed, rows int64, wa
 		if err != nil {
 			return nil, old, err
 		}
-		s := share{trainer: int(t / d), rows: to - from, weight: weight, void: byValue && weight == 0 && to-from < rows, values: r.snapshot()}
+		s := share{trainer: rank.trainer, rows: to - from, weight: weight, void: byValue && weight == 0 && to-from < rows, values: r.snapshot()}
 		for i, name := range wanted {
 			if s.values[name], err = r.forms.copyOf(name, out[i]); err != nil {
 				return nil, old, err

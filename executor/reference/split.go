@@ -25,6 +25,7 @@ type split struct {
 	added      map[string]bool   // those to which it adds sums over the batch
 	updated    map[string]bool   // variables that the update writes
 	byRows     map[string]string // sparse gradients that cross: the variable in which their rows do
+	stages     []totalsStage     // what ranks run before they share totals, in order
 	merge      ops.Merge         // of gradients and of fetched numbers: the mean for a program that does not train
 }
 
@@ -32,19 +33,26 @@ type split struct {
 func (s *split) trains() bool { return executor.Trains(s.program) }
 
 // splits are the programs that were run, in halves.
-type splits map[*program.Program]*split
+type splits map[splitOf]*split
+
+// splitOf is what is split: a program, for trainers that share totals or for others.
+type splitOf struct {
+	program *program.Program
+	shares  bool
+}
 
 // of returns the halves of a program, which it splits once.
-func (all splits) of(p *program.Program) (*split, error) {
-	if s := all[p]; s != nil {
+func (all splits) of(p *program.Program, shares bool) (*split, error) {
+	of := splitOf{p, shares}
+	if s := all[of]; s != nil {
 		return s, nil
 	}
 	if err := ops.Verify(p, program.StageLocal); err != nil {
 		return nil, err
 	}
-	s, err := splitByRole(ops.Redeclare(p))
+	s, err := splitByRole(ops.Redeclare(p), of.shares)
 	if err == nil {
-		all[p] = s
+		all[of] = s
 	}
 	return s, err
 }
@@ -56,9 +64,13 @@ type state struct {
 }
 
 // splitByRole divides the ops of the global block. The halves share all declarations and the startup program.
-func splitByRole(p *program.Program) (*split, error) {
-	s := &split{program: p, forward: p.Clone(), update: p.Clone(), updated: map[string]bool{}, byRows: map[string]string{}}
-	var err error
+func splitByRole(p *program.Program, shares bool) (s *split, err error) {
+	if executor.Trains(p) {
+		if p, err = withTotals(p, shares); err != nil {
+			return nil, err
+		}
+	}
+	s = &split{program: p, forward: p.Clone(), update: p.Clone(), updated: map[string]bool{}, byRows: map[string]string{}}
 	s.forward.Global().Ops, s.update.Global().Ops = nil, nil
 	written := map[string]bool{} // by the forward half
 	s.added = ops.AddedState(p)
@@ -83,6 +95,7 @@ func splitByRole(p *program.Program) (*split, error) {
 	for name := range crosses {
 		s.separate(name)
 	}
+	s.splitTotals()
 	s.forward.DropUnreachable() // blocks whose op is in the other half
 	s.update.DropUnreachable()
 	s.crosses = slices.Sorted(maps.Keys(crosses))

@@ -20,11 +20,21 @@ func looksUp(o *optimizer.Optimizer, options ...layers.Option) func(m *layers.Mo
 	}
 }
 
+// dividesMeans builds a model whose loss is a quotient of two means, plus a mean over words, beside images that are normalized.
+func dividesMeans(m *layers.Model) {
+	x, mask := layers.Data(m, "x", layers.Dims(3)), layers.Data(m, "mask", layers.Dims(1))
+	cost := layers.Square(layers.FC(layers.BatchNorm(layers.FC(x, 4)), 1))
+	quotient := layers.Div(layers.Mean(layers.Mul(cost, mask)), layers.Scale(layers.Mean(layers.Square(mask)), 1, 1e-3))
+	words := layers.Mean(layers.Square(layers.FC(layers.Data(m, "words", layers.Dims(3), layers.LoD(1)), 1)))
+	optimizer.Adagrad(0.1).Minimize(layers.Add(quotient, words))
+}
+
 func TestClustersTrainOverEachOp(t *testing.T) {
 	lawcheck.Law(t, "comm", nil,
 		lawcheck.Program{Name: "a table", Build: looksUp(optimizer.Adagrad(0.1, optimizer.ClipGradients(optimizer.ByGlobalNorm(0.02))))},
 		lawcheck.Program{Name: "a table that servers hold", Build: looksUp(optimizer.Adagrad(0.1), layers.Distributed())},
 		lawcheck.Program{Name: "devices", Build: looksUp(optimizer.SGD(0.1)), Config: func(c *transpiler.Config) { c.Devices = true }},
+		lawcheck.Program{Name: "totals", Build: dividesMeans},
 		lawcheck.Program{Name: "halves", Build: looksUp(optimizer.SGD(0.1)), Config: func(c *transpiler.Config) {
 			c.CompressGradients, c.CompressParameters = "bf16", "fp16"
 		}},

@@ -1,0 +1,150 @@
+package reference_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/executor/internal/fixture"
+	"github.com/edl-go/edl/executor/reference"
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/layers"
+	"github.com/edl-go/edl/optimizer"
+	"github.com/edl-go/edl/program"
+)
+
+// totalled builds a model on x [rows, 6], a mask and a second mask [rows, 1] of zeros and ones, and words [words, 6] of sequences, one for each row.
+func totalled(t *testing.T, loss func(m *layers.Model, cost, mask, second layers.Variable) layers.Variable) *program.Program {
+	t.Helper()
+	m := layers.NewModel().Seed(3)
+	x, y := layers.Data(m, "x", layers.Dims(6)), layers.Data(m, "y", layers.Dims(1))
+	mask, second := layers.Data(m, "mask", layers.Dims(1)), layers.Data(m, "second", layers.Dims(1))
+	cost := layers.SquareErrorCost(layers.FC(layers.FC(x, 5, layers.Act("tanh")), 1), y)
+	optimizer.Momentum(0.05, 0.9).Minimize(loss(m, cost, mask, second))
+	p, err := m.Program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func smooth(x layers.Variable) layers.Variable { return layers.Scale(x, 1, 1e-3) }
+
+// quotients are losses that are functions of several sums and means over the batch.
+var quotients = map[string]func(m *layers.Model, cost, mask, second layers.Variable) layers.Variable{
+	"means": func(_ *layers.Model, cost, mask, _ layers.Variable) layers.Variable {
+		return layers.Div(layers.Mean(layers.Mul(cost, mask)), smooth(layers.Mean(mask)))
+	},
+	"sums": func(_ *layers.Model, cost, mask, _ layers.Variable) layers.Variable {
+		return layers.Div(layers.ReduceSum(layers.Mul(cost, mask)), smooth(layers.ReduceSum(mask)))
+	},
+	"masks of different counts": func(_ *layers.Model, cost, mask, second layers.Variable) layers.Variable {
+		one := layers.Div(layers.ReduceSum(layers.Mul(cost, mask)), smooth(layers.ReduceSum(mask)))
+		return layers.Add(one, layers.Div(layers.ReduceSum(layers.Mul(layers.Square(cost), second)), smooth(layers.ReduceSum(second))))
+	},
+	"a mean and a sum": func(m *layers.Model, cost, _, _ layers.Variable) layers.Variable {
+		return layers.Add(layers.Add(layers.Mean(cost), layers.Scale(layers.ReduceSum(layers.Square(cost)), 0.01, 0)), layers.ReduceSum(layers.Square(m.Parameters()[0])))
+	},
+	"a function": func(_ *layers.Model, cost, _, _ layers.Variable) layers.Variable {
+		return layers.Sqrt(layers.Add(layers.Square(layers.Mean(cost)), layers.Mean(layers.Square(cost))))
+	},
+	"rows divided by a count": func(_ *layers.Model, cost, mask, _ layers.Variable) layers.Variable {
+		return layers.ReduceSum(layers.Div(layers.Mul(cost, mask), smooth(layers.ReduceSum(mask))))
+	},
+	"a mean over words": func(m *layers.Model, cost, _, _ layers.Variable) layers.Variable {
+		words := layers.Data(m, "words", layers.Dims(6), layers.LoD(1))
+		return layers.Add(layers.Mean(cost), layers.Mean(layers.Square(layers.FC(words, 1))))
+	},
+	"batch norm beside words": func(m *layers.Model, cost, _, _ layers.Variable) layers.Variable {
+		words := layers.Data(m, "words", layers.Dims(6), layers.LoD(1))
+		image := layers.Data(m, "image", layers.Dims(2, 3, 3))
+		seen := layers.BatchNorm(image, layers.IsTest())
+		return layers.Add(layers.Mean(layers.Square(layers.FC(words, 1))), layers.Mean(layers.Square(layers.FC(seen, 1))))
+	},
+}
+
+// quotientBatch is a batch for any of them. Some parts of it have no row that counts, and some sequences have no word.
+func quotientBatch(t *testing.T, step uint64, rows int64) executor.Feed {
+	t.Helper()
+	feed := executor.Feed{"x": fixture.Numbers(step, rows, 6), "y": fixture.Numbers(step+50, rows, 1), "image": fixture.Numbers(step+60, rows, 2, 3, 3)}
+	for i, name := range []string{"mask", "second"} {
+		mask := fixture.Numbers(0, rows, 1)
+		for k := range mask.Float32s() {
+			mask.Float32s()[k] = float32(min(1, (k+int(step)+i)%(3+i)))
+		}
+		feed[name] = mask
+	}
+	offsets := []int64{0}
+	for k := range rows {
+		offsets = append(offsets, offsets[k]+(k*3+int64(step))%4)
+	}
+	words := fixture.Numbers(step+70, offsets[rows], 6)
+	words.SetLoD([][]int64{offsets})
+	feed["words"] = words
+	return feed
+}
+
+// The gradient of a loss that is a function of sums and means over the batch is that of one machine, up to rounding, however many trainers share the batch.
+func TestTotalsAreSharedBetweenForwardAndBackward(t *testing.T) {
+	for name, loss := range quotients {
+		p := totalled(t, loss)
+		run := func(e executor.Executor) (losses []float64) {
+			t.Helper()
+			for step := range uint64(4) {
+				feed := executor.Feed{}
+				for name, value := range quotientBatch(t, step, 7) {
+					if v, ok := p.Global().Var(name); ok && v != nil {
+						feed[name] = value
+					}
+				}
+				out, err := e.Run(t.Context(), p, feed, p.Targets()...)
+				if err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+				for _, o := range out {
+					losses = append(losses, float64(o.Float32s()[0]))
+				}
+			}
+			return losses
+		}
+		local := executor.New()
+		defer local.Close()
+		wantLosses, want := run(local), values(local.Scope())
+		for trainers := 1; trainers <= 4; trainers++ {
+			t.Run(fmt.Sprint(name, " on ", trainers), func(t *testing.T) {
+				e := open(t, p, trainers)
+				losses, got := run(e), values(e.Scope())
+				for i := range wantLosses {
+					if math.Abs(losses[i]-wantLosses[i]) > 1e-4*max(1, math.Abs(wantLosses[i])) {
+						t.Errorf("loss %d is %v, want about %v", i, losses[i], wantLosses[i])
+					}
+				}
+				for name := range want {
+					for i := range want[name] {
+						if math.Abs(got[name][i]-want[name][i]) > 1e-4 {
+							t.Fatalf("%s[%d] = %v, want about %v", name, i, got[name][i], want[name][i])
+						}
+					}
+				}
+			})
+		}
+	}
+}
+
+// Through a mean that rows are computed with, gradients would have to go on to rows of other trainers.
+func TestTotalsThatRowsReadHaveNoGradient(t *testing.T) {
+	p := totalled(t, func(_ *layers.Model, cost, _, _ layers.Variable) layers.Variable {
+		return layers.Mean(layers.Square(layers.Sub(cost, layers.Mean(cost))))
+	})
+	_, err := reference.New(p, 2)
+	if err == nil {
+		e, _ := reference.New(p, 2)
+		defer e.Close()
+		_, err = e.Run(t.Context(), p, executor.Feed{"x": fixture.Numbers(1, 4, 6), "y": fixture.Numbers(2, 4, 1)})
+	}
+	if !errors.Is(err, fault.Unsupported) {
+		t.Errorf("%v, want a refusal", err)
+	}
+}

@@ -1,0 +1,199 @@
+package ops
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
+)
+
+// ShareTotals returns a program like p for trainers that have parts of one batch, in which they share the totals that the loss is a function of: by share_totals, before
+// what reads them. It returns p itself where gradients can be merged without. The error is that of GradientMerge.
+func ShareTotals(p *program.Program) (*program.Program, error) {
+	a, err := analyse(p)
+	if err != nil || len(a.totals) == 0 {
+		return p, err
+	}
+	p = p.Clone()
+	s := &sharing{block: p.Global(), program: p, pending: map[string]*total{}, reads: map[string]bool{}, writes: map[string]bool{},
+		parts: map[string]string{}, scales: map[string]string{}, scaled: map[string]bool{}}
+	ops := s.block.Ops
+	s.block.Ops = nil
+	at := map[int]*total{}
+	for i, op := range ops[:a.end] { // those of the clone stand where those of p stand
+		for k := range a.totals {
+			if a.totals[k].out != "" && slices.Contains(op.OutputNames(), a.totals[k].out) {
+				at[i] = &a.totals[k]
+			}
+		}
+		s.add(op, at[i])
+	}
+	s.flush()
+	if s.shared > MaxTotalsPlaces {
+		return nil, fault.E(fault.Unsupported, fault.Var(a.loss), fault.Gotf("a loss for which trainers share sums and means at %d places", s.shared), fault.Wantf("at most %d", MaxTotalsPlaces),
+			fault.Hint("train the model on one machine"))
+	}
+	for _, op := range ops[a.end:] {
+		if err := s.addBackward(op, a.totals); err != nil {
+			return nil, err
+		}
+	}
+	return p, s.checkScaled(a)
+}
+
+// checkScaled checks that no gradient of a total goes on without its scale.
+func (s *sharing) checkScaled(a *analysis) error {
+	for i := range a.totals {
+		t := &a.totals[i]
+		for _, op := range s.block.Ops {
+			if s.scaled[t.out] || !slices.ContainsFunc(op.OutputNames(), func(name string) bool { return isGradientOf(name, t.out) }) {
+				continue
+			}
+			return At(op, fault.E(fault.Unsupported, fault.Var(t.out), fault.Got("a gradient of a sum or mean over the batch that the gradient of "+t.op.Type+" does not read"),
+				fault.Want("the gradients that layers.Minimize appends"), fault.Hint("train the model on one machine")))
+		}
+	}
+	return nil
+}
+
+// A sharing writes the ops of a program that shares totals. Ops that only make something of totals which are not shared yet come later, so that few ops share them.
+type sharing struct {
+	program *program.Program
+	block   *program.Block
+	pending map[string]*total // by out
+	order   []*total
+	later   []*program.Op
+	reads   map[string]bool // what ops in later read
+	writes  map[string]bool
+	shared  int               // ops that share
+	parts   map[string]string // by out: what a trainer has made of its rows
+	scales  map[string]string // by out
+	scaled  map[string]bool   // by out: the backward pass reads the scale
+}
+
+// add appends an op of the forward pass, which makes the total t unless that is nil.
+func (s *sharing) add(op *program.Op, t *total) {
+	awaits := slices.ContainsFunc(op.InputNames(), func(name string) bool { return s.pending[name] != nil || s.writes[name] }) ||
+		slices.ContainsFunc(op.OutputNames(), func(name string) bool { return s.pending[name] != nil || s.writes[name] || s.reads[name] })
+	switch {
+	case t == nil && awaits && s.reduced(op):
+		s.later = append(s.later, op)
+		for _, name := range op.InputNames() {
+			s.reads[name] = true
+		}
+		for _, name := range op.OutputNames() {
+			s.writes[name] = true
+		}
+		return
+	case awaits:
+		s.flush()
+	}
+	s.block.Append(op)
+	if t == nil {
+		return
+	}
+	v, _ := s.block.Find(t.out)
+	t.op = op // of the program that is written
+	part := v.Copy(s.program.UniqueName(t.out + ".part"))
+	part.Persistable = false
+	s.block.EnsureVar(part)
+	op.RenameOutput(t.out, part.Name)
+	s.parts[t.out] = part.Name
+	s.pending[t.out], s.order = t, append(s.order, t)
+}
+
+// reduced reports whether an op writes numbers alone, so that nothing of the rows waits for it.
+func (s *sharing) reduced(op *program.Op) bool {
+	return !slices.ContainsFunc(op.OutputNames(), func(name string) bool {
+		v, ok := s.block.Find(name)
+		return !ok || Product(v.Dims) != 1 || v.Persistable
+	})
+}
+
+// flush appends the op that shares what is pending, and then what waits for it.
+func (s *sharing) flush() {
+	if len(s.order) > 0 {
+		op := &program.Op{Type: totalsOp, Inputs: map[string][]string{}, Outputs: map[string][]string{}}
+		var means []int32
+		for _, t := range s.order {
+			scale := s.program.UniqueName(t.out + ".scale")
+			v, _ := s.block.Find(t.out)
+			s.block.EnsureVar(program.Var{Name: scale, Kind: program.LoDTensor, DType: scaleType(v.DType), Dims: []int64{1}, StopGradient: true})
+			s.scales[t.out] = scale
+			op.Inputs["X"], op.Inputs["Over"] = append(op.Inputs["X"], s.parts[t.out]), append(op.Inputs["Over"], t.over)
+			op.Outputs["Out"], op.Outputs["Scale"] = append(op.Outputs["Out"], t.out), append(op.Outputs["Scale"], scale)
+			mean := int32(0)
+			if t.mean {
+				mean = 1
+			}
+			means = append(means, mean)
+		}
+		op.SetAttr("means", means)
+		op.SetAttr("place", int32(s.shared))
+		op.SetLine(s.order[0].op.Line())
+		role := program.RoleForward
+		for _, t := range s.order {
+			role |= t.op.Role() & program.RoleLoss // then executors refuse a total that is not finite
+			t.op.SetRole(t.op.Role() &^ program.RoleLoss)
+		}
+		op.SetRole(role)
+		s.block.Append(op)
+		s.shared++
+	}
+	s.block.Ops = append(s.block.Ops, s.later...)
+	s.order, s.later = nil, nil
+	clear(s.pending)
+	clear(s.reads)
+	clear(s.writes)
+}
+
+// scaleType is the type of the scale of a total.
+func scaleType(d tensor.DType) tensor.DType {
+	if d == tensor.Float64 {
+		return d
+	}
+	return tensor.Float32
+}
+
+// addBackward appends an op of the backward pass or the update. The gradient of what has made a part of a total takes that of the total times the scale.
+func (s *sharing) addBackward(op *program.Op, totals []total) error {
+	for i := range totals {
+		t := &totals[i]
+		switch {
+		case op.Type == t.op.Type && op.In("X") == t.over:
+			return At(op, fault.E(fault.Unsupported, fault.Var(t.over), fault.Got("a forward pass that is computed again, with a sum or mean over the batch"),
+				fault.Want("a backward pass that computes none again"), fault.Hint("train without recomputation, or on one machine")))
+		case op.Type == t.op.Type+"_grad" && op.In("X") == t.over:
+			s.scale(op, t)
+		}
+	}
+	s.block.Append(op)
+	return nil
+}
+
+// scale lets the gradient op of a total read the scaled gradient.
+func (s *sharing) scale(op *program.Op, t *total) {
+	for slot, names := range op.Inputs {
+		if !strings.HasSuffix(slot, program.GradSuffix) || len(names) != 1 || !isGradientOf(names[0], t.out) {
+			continue
+		}
+		v, ok := s.block.Find(names[0])
+		if !ok {
+			continue
+		}
+		scaled := v.Copy(s.program.UniqueName(names[0] + ".scaled"))
+		s.block.EnsureVar(scaled)
+		multiply := s.block.Append(&program.Op{Type: "scale", Inputs: map[string][]string{"X": names, "ScaleTensor": {s.scales[t.out]}},
+			Outputs: map[string][]string{"Out": {scaled.Name}}})
+		multiply.SetRole(program.RoleBackward)
+		multiply.SetLine(op.Line())
+		op.Inputs[slot] = []string{scaled.Name}
+		op.RenameInput(t.out, s.parts[t.out])
+		s.scaled[t.out] = true
+	}
+}
+
+// isGradientOf reports whether a name is that of a gradient of a variable, as Fluid and EDL name gradients.
+func isGradientOf(name, of string) bool { return strings.HasPrefix(name, of+program.GradSuffix) }

@@ -1,0 +1,259 @@
+package ops
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/program"
+)
+
+// A loss may be any function of sums and means over the batch, such as the quotient of two means, or the sum of a mean over words and one over records. Then no
+// single weight makes the gradient of the batch from those of its parts. ShareTotals lets trainers make the sums and means of the whole batch, the totals, between the
+// forward and the backward pass:
+//
+//	local      cost -> mean -> m -> f(m) = loss                     m@GRAD -> mean_grad -> cost@GRAD
+//	trainer    cost -> mean -> m.part -> share_totals -> m -> f(m)  m@GRAD * m.scale -> mean_grad -> cost@GRAD
+//
+// All trainers compute f alike. A scale is what the part weighs in its total, divided by what its records weigh in the batch. So the mean of gradients that is weighted by
+// records, which servers make, is the gradient of the batch, also of parameters that f reads by itself. Package merge has the arithmetic.
+//
+// Rows may be computed with a total, too, if no gradient goes on from it to other rows: each trainer would have only what its own rows add to that. The number of boxes
+// that count is such a total, the mean of a layer is not.
+
+// A total is a number, or a vector, that a forward op makes of all rows of the batch.
+type total struct {
+	op        *program.Op
+	over, out string // what is reduced, and what it gives
+	mean      bool   // else a sum
+}
+
+// totalling finds totals, with what reductions know of a forward pass.
+type totalling struct{ *reductions }
+
+// totalsOp is the op by which trainers share totals.
+const totalsOp = "share_totals"
+
+// An analysis says how the gradients of several trainers become that of the batch.
+type analysis struct {
+	loss   string
+	end    int // of the forward pass
+	merge  Merge
+	totals []total // that trainers share; nil for none
+	shared bool    // the program shares them already
+	linear bool    // without totals one weight would do, as far as the program tells: whether a sum of weights is a whole number, only batches tell
+}
+
+// analyse is GradientMerge and, for what it needs of the loss, WeightOf. It takes totals where these refuse a loss.
+func analyse(p *program.Program) (*analysis, error) {
+	block := p.Global()
+	at := slices.IndexFunc(block.Ops, func(op *program.Op) bool { return op.Role().Has(program.RoleLoss | program.RoleBackward) })
+	if at < 0 {
+		return nil, fault.E(fault.InvalidProgram, fault.Got("a program without the gradient of a loss"), fault.Want("a program that trains"))
+	}
+	grad := block.Ops[at]
+	loss, ok := strings.CutSuffix(grad.Out("Out"), program.GradSuffix)
+	if !ok {
+		return nil, At(grad, fault.E(fault.InvalidProgram, fault.Var(grad.Out("Out")), fault.Got("a first gradient with this name"),
+			fault.Want("the gradient of the loss")))
+	}
+	a := &analysis{loss: loss, end: at, merge: MergeMean}
+	if a.shared = sharesTotals(block.Ops[:at]); a.shared {
+		return a, nil
+	}
+	r := totalling{newReductions(block, block.Ops[:at])}
+	kind, err := r.of(loss)
+	switch {
+	case err == nil && kind == MergeNone:
+		return nil, r.unclear(loss, "a loss that does not depend on the batch")
+	case err == nil:
+		a.linear = kind == MergeSum || r.weighs(loss) == nil
+		if a.linear {
+			a.merge = kind
+		}
+		if a.linear && !r.shifted() {
+			return a, nil
+		}
+	}
+	a.totals, err = totalling{newReductions(block, block.Ops[:at])}.totalsOf(loss)
+	if a.linear {
+		err = nil
+	}
+	return a, err
+}
+
+// shifted reports whether a loss divides by a sum of weights to which a number is added, as to keep it from 0. Such sums of parts do not add up to that of the batch.
+func (r totalling) shifted() bool {
+	for name := range r.values {
+		for op := r.writers[name]; op != nil; op = r.writers[op.In("X")] {
+			if bias, _ := op.Float("bias"); op.Type == "scale" && bias != 0 {
+				return true
+			} else if !slices.Contains([]string{"scale", "assign", "cast", "reshape", "reshape2"}, op.Type) {
+				break
+			}
+		}
+	}
+	return false
+}
+
+// weighs checks that one weight is that of a loss which is a mean, and of state that trainers average.
+func (r totalling) weighs(loss string) error {
+	sequences := readsSequences(r.block)
+	if !sequences && !dividesSums(r.block) {
+		return nil
+	}
+	if err := r.weigh(loss); err != nil {
+		return err
+	}
+	if !sequences && !r.values[r.weight] {
+		return nil
+	}
+	return r.weighState()
+}
+
+// sharesTotals reports whether ops share totals.
+func sharesTotals(ops []*program.Op) bool {
+	return slices.ContainsFunc(ops, func(op *program.Op) bool { return op.Type == totalsOp })
+}
+
+// totalsOf returns the totals that a loss is a function of. From then on r takes them, and what is computed from them alone, as what does not depend on the batch.
+func (r totalling) totalsOf(loss string) (totals []total, err error) {
+	needed := r.ancestors(loss)
+	clear(r.batch)
+	clear(r.rowwise)
+	written, derived := map[string]bool{}, map[string]bool{}
+	for _, op := range r.forward {
+		onBatch := depends(r.reductions, op, written)
+		from := slices.ContainsFunc(op.InputNames(), func(name string) bool { return derived[name] })
+		if err := r.checkDerived(op, from, derived); err != nil {
+			return nil, err
+		}
+		if t, ok := r.totalBy(op); ok && onBatch && needed[t.out] {
+			if !r.records.once(t.out) {
+				return nil, r.unclear(t.out, "a total over the batch that is written twice")
+			}
+			if err := r.checkRows(t.over); err != nil {
+				return nil, err
+			}
+			totals, onBatch, from = append(totals, t), false, true
+		}
+		if onBatch && from && slices.ContainsFunc(op.OutputNames(), func(name string) bool { return needed[name] }) {
+			if err := r.checkRowsWith(op, derived); err != nil {
+				return nil, err
+			}
+		}
+		for _, name := range op.OutputNames() {
+			written[name], r.batch[name] = true, onBatch
+			derived[name] = from && !onBatch
+		}
+	}
+	if r.batch[loss] {
+		if _, err := r.of(loss); err != nil {
+			return nil, err
+		}
+		return nil, r.unclear(loss, "a loss that is no function of sums and means over the batch")
+	}
+	return totals, r.checkSize(totals)
+}
+
+// checkSize refuses totals that are too many to be shared.
+func (r totalling) checkSize(totals []total) error {
+	numbers := int64(0)
+	for _, t := range totals {
+		m, _ := r.typeOf(t.out)
+		if numbers += Product(m.Dims); numbers > MaxTotals {
+			return At(t.op, fault.E(fault.Unsupported, fault.Var(t.out), fault.Gotf("a loss that depends on more than %d sums and means over the batch", MaxTotals),
+				fault.Want("a loss of fewer"), fault.Hint("train the model on one machine")))
+		}
+	}
+	return nil
+}
+
+// checkRowsWith refuses an op that computes rows with a total through which a gradient goes on to the rows that the total is of.
+func (r totalling) checkRowsWith(op *program.Op, derived map[string]bool) error {
+	for _, name := range op.InputNames() {
+		if derived[name] && r.learned(name) {
+			return At(op, fault.E(fault.Unsupported, fault.Var(name), fault.Got("rows that are computed with a sum or mean over the batch which depends on parameters"),
+				fault.Want("one without a gradient, or one that only the loss reads"), fault.Hint("set stop_gradient on it, or train the model on one machine")))
+		}
+	}
+	return nil
+}
+
+// checkDerived refuses what may not read totals: ops that run blocks, whose reads no op of this block shows, and ops that draw for each row.
+func (r totalling) checkDerived(op *program.Op, from bool, derived map[string]bool) error {
+	def, ok := Lookup(op.Type)
+	if len(op.SubBlocks()) > 0 {
+		reads, _ := r.block.Touches(op)
+		for name := range reads {
+			from = from || derived[name]
+		}
+	} else if ok && def.Class != Random {
+		return nil
+	}
+	if !from {
+		return nil
+	}
+	return At(op, fault.E(fault.Unsupported, fault.Got("an op with blocks, or one that draws, which reads a sum or mean over the batch"), fault.Want("a loss without it"),
+		fault.Hint("train the model on one machine")))
+}
+
+// ancestors are the variables that a variable is computed from, and itself.
+func (r totalling) ancestors(name string) map[string]bool {
+	needed := map[string]bool{name: true}
+	for _, op := range slices.Backward(r.forward) {
+		if slices.ContainsFunc(op.OutputNames(), func(name string) bool { return needed[name] }) {
+			for _, in := range op.InputNames() {
+				needed[in] = true
+			}
+		}
+	}
+	return needed
+}
+
+// totalBy returns the total that an op makes, if it reduces rows of the batch.
+func (r totalling) totalBy(op *program.Op) (total, bool) {
+	t := total{op: op, over: op.In("X"), out: op.Out("Out")}
+	if !r.batch[t.over] || r.isScalar(t.over) {
+		return t, false
+	}
+	switch op.Type {
+	case "mean":
+		t.mean = true
+	case "squared_l2_norm", "l1_norm":
+	case "reduce_mean", "reduce_sum":
+		t.mean = op.Type == "reduce_mean"
+		axes, _ := op.Ints("dim")
+		if all, _ := op.Bool("reduce_all"); all || r.isScalar(t.out) {
+			break
+		}
+		along := int64(0)
+		if r.shares != nil {
+			along = int64(r.shares.axis[t.over])
+		}
+		m, _ := r.typeOf(t.over)
+		if !slices.Contains(axes, along) && !slices.Contains(axes, along-int64(len(m.Dims))) {
+			return t, false
+		}
+	case "kldiv_loss":
+		reduction, _ := op.Str("reduction")
+		t.out, t.mean = op.Out("Loss"), reduction != "sum"
+		if reduction == "none" || r.batch[t.over] != r.batch[op.In("Target")] || r.checkRows(op.In("Target")) != nil {
+			return t, false
+		}
+	default:
+		return t, false
+	}
+	m, ok := r.typeOf(t.out)
+	return t, ok && Product(m.Dims) > 0 && Product(m.Dims) <= MaxTotals
+}
+
+// NeedsTotals returns the first op whose result trainers must share, because no one weight makes the gradient of the batch from those of its parts; nil if there is none.
+// The error is that of GradientMerge.
+func NeedsTotals(p *program.Program) (*program.Op, error) {
+	a, err := analyse(p)
+	if err != nil || a.linear || len(a.totals) == 0 {
+		return nil, err
+	}
+	return a.totals[0].op, nil
+}
