@@ -87,6 +87,10 @@ With --keys no vocabulary is needed: words become keys of tables that grow, by a
 			return err
 		}
 		switch {
+		case options.Length < 0 || options.Most < 0:
+			return fault.E(fault.InvalidArgument, fault.Gotf("--length %d and --most %d", options.Length, options.Most), fault.Want("numbers from 0 on; 0 for all words"))
+		case options.Length > 0 && options.Next:
+			return fault.E(fault.InvalidArgument, fault.Got("--length and --next"), fault.Want("one of the two"))
 		case options.Keys && options.Vocabulary != nil:
 			return fault.E(fault.InvalidArgument, fault.Got("--keys and --vocabulary"), fault.Want("one of the two"))
 		case options.Keys:

@@ -89,7 +89,7 @@ func JSONLines(ctx context.Context, r io.Reader, w dataset.RecordWriter, options
 	}
 	for _, f := range options.Fields {
 		if f.Words && options.Vocabulary == nil {
-			return 0, fault.E(fault.InvalidArgument, fault.Var(f.Name), fault.Got("a text and no vocabulary"), fault.Want("a vocabulary"))
+			return 0, fault.E(fault.InvalidArgument, fault.Var(f.Name), fault.Got("a text and no vocabulary"), fault.Want("a vocabulary"), fault.Hint("--vocabulary FILE; \"edl data vocabulary\" makes one"))
 		}
 	}
 	c := &jsonConverter{JSONLinesOptions: options}

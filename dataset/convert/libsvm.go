@@ -77,7 +77,7 @@ func labelOf(text string, dtype tensor.DType) (*tensor.Tensor, *fault.Fault) {
 	}
 	class, ok := integer.Parse(text, 64)
 	if !ok || class < -1 {
-		return nil, fault.E(fault.Corrupt, fault.Got("the label "+fault.Quote(text)), fault.Want("a class from 0 on, or -1"), fault.Hint("labels that are numbers are float32"))
+		return nil, fault.E(fault.Corrupt, fault.Got("the label "+fault.Quote(text)), fault.Want("a class from 0 on, or -1"), fault.Hint("labels that are numbers are float32 (--label-type float32)"))
 	}
 	label, _ := tensor.FromSlice([]int64{max(class, 0)}, 1)
 	return label, nil

@@ -262,6 +262,7 @@ func TestJSONLinesFaults(t *testing.T) {
 		`{"x": 1.5} `:          {"x:key", "a whole number of 64 bits"},
 		`{"x": "-1"}`:          {"x:key", "which is no key"},
 		`{"x": true}`:          {"x:key", "a whole number of 64 bits"},
+		"{\"x\": \"a\xff\"}":   {"x:key", "no text in UTF-8"},
 	} {
 		_, err := JSONLines(background, strings.NewReader("\n"+line), &shown{}, JSONLinesOptions{Fields: fields(t, c.field)})
 		if err == nil || !strings.Contains(err.Error(), "line 2") || !strings.Contains(err.Error(), c.says) {

@@ -38,7 +38,7 @@ func Text(ctx context.Context, r io.Reader, w dataset.RecordWriter, options Text
 		if pad, ok := options.Vocabulary.numberOf(options.Pad); ok {
 			c.pad = pad
 		} else if !options.Keys {
-			return 0, fault.E(fault.NotFound, fault.Got("no word "+fault.Quote(options.Pad)+" in the vocabulary"), fault.Want("a word to pad with"))
+			return 0, fault.E(fault.NotFound, fault.Got("no word "+fault.Quote(options.Pad)+" in the vocabulary"), fault.Want("a word to pad with"), fault.Hint("add it to the vocabulary as a line, or name another word (--pad WORD)"))
 		}
 	}
 	written := 0

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/edl-go/edl/dataset/internal/interrupt"
 	"github.com/edl-go/edl/fault"
@@ -146,7 +147,7 @@ func appendNumbers(dst []int64, text string, lower bool, most int, numberOf func
 
 func isSpace(r rune) bool { return strings.ContainsRune(" \t\r\v\f", r) }
 
-// eachLine calls f with each line, without its end, and its number from 1 on. A line has at most maxLine bytes.
+// eachLine calls f with each line, without its end, and its number from 1 on. A line has at most maxLine bytes, and is UTF-8.
 func eachLine(ctx context.Context, r io.Reader, f func(line string, number int) error) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 64<<10), maxLine)
@@ -155,6 +156,9 @@ func eachLine(ctx context.Context, r io.Reader, f func(line string, number int) 
 		number++
 		if err := interrupt.Check(ctx, "lines"); err != nil {
 			return err
+		}
+		if !utf8.Valid(lines.Bytes()) {
+			return fault.E(fault.Corrupt, fault.At(atLine(number)), fault.Got("bytes that are no text in UTF-8"), fault.Want("UTF-8"), fault.Hint("convert the file, as with iconv -t UTF-8"))
 		}
 		if err := f(strings.TrimSuffix(lines.Text(), "\r"), number); err != nil {
 			return err
