@@ -18,7 +18,7 @@ func ShareTotals(p *program.Program) (*program.Program, error) {
 	}
 	p = p.Clone()
 	s := &sharing{block: p.Global(), program: p, pending: map[string]*total{}, reads: map[string]bool{}, writes: map[string]bool{},
-		parts: map[string]string{}, scales: map[string]string{}, scaled: map[string]bool{}}
+		parts: map[string]string{}, scales: map[string]string{}, scaled: map[string]bool{}, slopes: map[string]bool{a.loss + program.GradSuffix: true}}
 	ops := s.block.Ops
 	s.block.Ops = nil
 	at := map[int]*total{}
@@ -71,6 +71,7 @@ type sharing struct {
 	parts   map[string]string // by out: what a trainer has made of its rows
 	scales  map[string]string // by out
 	scaled  map[string]bool   // by out: the backward pass reads the scale
+	slopes  map[string]bool   // what the backward pass makes of the gradient of the loss
 }
 
 // add appends an op of the forward pass, which makes the total t unless that is nil.
@@ -159,18 +160,35 @@ func scaleType(d tensor.DType) tensor.DType {
 
 // addBackward appends an op of the backward pass or the update. The gradient of what has made a part of a total takes that of the total times the scale.
 func (s *sharing) addBackward(op *program.Op, totals []total) error {
+	if s.makesAgain(op) {
+		return At(op, fault.E(fault.Unsupported, fault.Var(op.In("X")), fault.Got("a sum or mean over the batch that the backward pass makes again"),
+			fault.Want("a backward pass that reads what the forward pass has made"), fault.Hint("train without recomputation, or on one machine")))
+	}
 	for i := range totals {
-		t := &totals[i]
-		switch {
-		case op.Type == t.op.Type && op.In("X") == t.over:
-			return At(op, fault.E(fault.Unsupported, fault.Var(t.over), fault.Got("a forward pass that is computed again, with a sum or mean over the batch"),
-				fault.Want("a backward pass that computes none again"), fault.Hint("train without recomputation, or on one machine")))
-		case op.Type == t.op.Type+"_grad" && op.In("X") == t.over:
+		if t := &totals[i]; op.Type == t.op.Type+"_grad" && op.In("X") == t.over {
 			s.scale(op, t)
 		}
 	}
 	s.block.Append(op)
 	return nil
+}
+
+// makesAgain reports whether an op of the backward pass reduces rows of the batch, and not a gradient: trainers would go on with the number of their own rows.
+func (s *sharing) makesAgain(op *program.Op) bool {
+	if !op.Role().Has(program.RoleBackward) {
+		return false
+	}
+	if slices.ContainsFunc(op.InputNames(), func(name string) bool { return s.slopes[name] }) {
+		for _, name := range op.OutputNames() {
+			s.slopes[name] = true
+		}
+		return false
+	}
+	open := func(name string) bool {
+		v, ok := s.block.Find(name)
+		return ok && slices.Contains(v.Dims, program.Unknown)
+	}
+	return slices.Contains(totalOps, op.Type) && open(op.In("X")) && !slices.ContainsFunc(op.OutputNames(), open)
 }
 
 // scale lets the gradient op of a total read the scaled gradient.

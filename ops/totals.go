@@ -211,16 +211,18 @@ func (r totalling) ancestors(name string) map[string]bool {
 	return needed
 }
 
+// totalOps are the types of ops that make totals.
+var totalOps = []string{"mean", "reduce_mean", "reduce_sum", "squared_l2_norm", "l1_norm", "kldiv_loss"}
+
 // totalBy returns the total that an op makes, if it reduces rows of the batch.
 func (r totalling) totalBy(op *program.Op) (total, bool) {
 	t := total{op: op, over: op.In("X"), out: op.Out("Out")}
-	if !r.batch[t.over] || r.isScalar(t.over) {
+	if !slices.Contains(totalOps, op.Type) || !r.batch[t.over] || r.isScalar(t.over) {
 		return t, false
 	}
 	switch op.Type {
 	case "mean":
 		t.mean = true
-	case "squared_l2_norm", "l1_norm":
 	case "reduce_mean", "reduce_sum":
 		t.mean = op.Type == "reduce_mean"
 		axes, _ := op.Ints("dim")
@@ -241,8 +243,6 @@ func (r totalling) totalBy(op *program.Op) (total, bool) {
 		if reduction == "none" || r.batch[t.over] != r.batch[op.In("Target")] || r.checkRows(op.In("Target")) != nil {
 			return t, false
 		}
-	default:
-		return t, false
 	}
 	m, ok := r.typeOf(t.out)
 	return t, ok && Product(m.Dims) > 0 && Product(m.Dims) <= MaxTotals

@@ -12,6 +12,7 @@ import (
 func splitFused(p *Program) {
 	for _, b := range p.Blocks {
 		var split []*Op
+		counts := map[labelCount]string{}
 		for i, op := range b.Ops {
 			parts, ok := fusedOps[op.Type]
 			if !ok {
@@ -20,9 +21,12 @@ func splitFused(p *Program) {
 				}
 				continue
 			}
-			s := splitter{block: b, op: op}
+			s := splitter{block: b, op: op, counts: counts}
 			if done := parts(&s); !done || s.failed {
 				s.made = []*Op{op}
+			}
+			if s.failed {
+				clear(counts) // one may be of ops that are left out
 			}
 			if split == nil {
 				split = slices.Clone(b.Ops[:i])
@@ -107,7 +111,8 @@ type splitter struct {
 	block  *Block
 	op     *Op
 	made   []*Op
-	failed bool // a variable is missing
+	failed bool                  // a variable is missing
+	counts map[labelCount]string // of labels of the block: the variables that have them
 }
 
 // in returns the variable of an input slot, which must hold one.

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/edl-go/edl/executor"
@@ -145,6 +147,71 @@ func TestTotalsThatRowsReadHaveNoGradient(t *testing.T) {
 		_, err = e.Run(t.Context(), p, executor.Feed{"x": fixture.Numbers(1, 4, 6), "y": fixture.Numbers(2, 4, 1)})
 	}
 	if !errors.Is(err, fault.Unsupported) {
+		t.Errorf("%v, want a refusal", err)
+	}
+}
+
+// A cost that divides by the number of labels that count, as Fluid's sigmoid_cross_entropy_with_logits with normalize, counts them in the backward pass again. There, too, it must be
+// the number of the batch.
+func TestTotalsThatTheBackwardPassMakesAgain(t *testing.T) {
+	m := layers.NewModel().Seed(3)
+	x, mask := layers.Data(m, "x", layers.Dims(6)), layers.Data(m, "mask", layers.Dims(1))
+	score := layers.FC(layers.FC(x, 5, layers.Act("tanh")), 1)
+	cost := layers.ReduceSum(layers.SigmoidCrossEntropyWithLogits(score, mask, layers.IgnoreIndex(0)))
+	optimizer.SGD(0.1).Minimize(layers.Add(cost, layers.Mean(layers.Square(score))))
+	p, err := m.Program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, op := range p.Global().Ops {
+		if op.Type == "sigmoid_cross_entropy_with_logits" || op.Type == "sigmoid_cross_entropy_with_logits_grad" {
+			op.SetAttr("normalize", true)
+		}
+	}
+	b, err := p.Encode()
+	if err == nil {
+		p, err = program.Decode(b, program.DefaultLimits())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(e executor.Executor) map[string][]float64 {
+		t.Helper()
+		for step := range uint64(3) {
+			feed := quotientBatch(t, step, 7)
+			if _, err := e.Run(t.Context(), p, executor.Feed{"x": feed["x"], "mask": feed["mask"]}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return values(e.(interface{ Scope() *executor.Scope }).Scope())
+	}
+	local := executor.New()
+	defer local.Close()
+	want, got := run(local), run(open(t, p, 3))
+	for name := range want {
+		for i := range want[name] {
+			if math.Abs(got[name][i]-want[name][i]) > 1e-4 {
+				t.Errorf("%s[%d] = %v, want about %v", name, i, got[name][i], want[name][i])
+			}
+		}
+	}
+}
+
+// Any other reduction that the backward pass makes again is refused: it would be that of a trainer's rows.
+func TestReductionsOfTheBackwardPassAreRefused(t *testing.T) {
+	p := totalled(t, quotients["means"]).Clone()
+	b := p.Global()
+	at := slices.IndexFunc(b.Ops, func(op *program.Op) bool { return op.Type == "mean" })
+	again := b.Ops[at].Clone()
+	again.Inputs["X"] = []string{"mask"}
+	v, _ := b.Find(again.Out("Out"))
+	copied := v.Copy("again")
+	b.EnsureVar(copied)
+	again.Outputs["Out"] = []string{copied.Name}
+	again.SetRole(program.RoleBackward)
+	first := slices.IndexFunc(b.Ops, func(op *program.Op) bool { return op.Type == "mean_grad" })
+	b.Ops = slices.Insert(b.Ops, first, again)
+	if _, err := reference.New(p, 2); !errors.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), "makes again") {
 		t.Errorf("%v, want a refusal", err)
 	}
 }
