@@ -190,18 +190,7 @@ func handOver(t *testing.T, seed uint64, want string) {
 	scratch := t.TempDir()
 	c.env = append(os.Environ(), "EDL_AUTHORITY="+filepath.Join(t.TempDir(), "authority.pem"), "XDG_RUNTIME_DIR="+t.TempDir(), "TMPDIR="+scratch)
 	growingJob(t, c.dir)
-	if seed%3 == 2 {
-		c.etcd = etcdtest.Start(t, 1, etcdtest.Options{})
-		at := "--etcd=" + strings.Join(c.etcd.Endpoints(), ",")
-		c.add("taker", "--spread", at)
-		c.add("left", "--node", "left", at)
-		c.add("right", "--node", "right", at)
-	} else {
-		c.add("taker")
-	}
-	for i := range c.parts { // nodes first, so that roles have somewhere to start
-		c.start(c.parts[len(c.parts)-1-i])()
-	}
+	c.begin(seed%3 == 2)
 	run := exec.CommandContext(t.Context(), c.edl, "run", "program.pb", "--data", "train=grows/train-*", "--follow", "train", "--save", "model", "--every", "1", "--trainers", "2",
 		"--pservers", "2", "--remote="+c.parts[0].address)
 	steps, said := newToldSteps(), &bytes.Buffer{}
@@ -256,6 +245,22 @@ func (c *struckCluster) add(name string, args ...string) {
 	p.args = append([]string{"listen", "--addr", address, "--data-dir", p.folder}, args...)
 	c.parts = append(c.parts, p)
 	c.t.Cleanup(func() { dismissKeeper(c.t, p.folder) })
+}
+
+// begin starts one listener, or with spread one that starts roles on two nodes, and these nodes.
+func (c *struckCluster) begin(spread bool) {
+	if spread {
+		c.etcd = etcdtest.Start(c.t, 1, etcdtest.Options{})
+		at := "--etcd=" + strings.Join(c.etcd.Endpoints(), ",")
+		c.add("taker", "--spread", at)
+		c.add("left", "--node", "left", at)
+		c.add("right", "--node", "right", at)
+	} else {
+		c.add("taker")
+	}
+	for i := range c.parts { // nodes first, so that roles have somewhere to start
+		c.start(c.parts[len(c.parts)-1-i])()
+	}
 }
 
 // start starts a listener, and returns what waits until it listens.

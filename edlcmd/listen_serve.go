@@ -77,7 +77,7 @@ func serveJobs(cmd *cobra.Command, c *console, f *listenFlags) (err error) {
 }
 
 // sharedEtcd is what is said of an etcd that is not the listener's own: there a job has no user.
-const sharedEtcd = "the roles of all jobs, of each namespace, show this etcd what the listener is given for it, and reach the keys of all jobs there"
+const sharedEtcd = "the roles of all jobs show this etcd the same credentials as the listener, so each of them reaches the keys of all jobs"
 
 // check refuses flags that do not go together, and returns the options that follow from those of etcd and from what jobs share.
 func (f *listenFlags) check(cmd *cobra.Command, c *console) ([]remote.Option, error) {

@@ -5,12 +5,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/edl-go/edl/executor/reference"
-	"github.com/edl-go/edl/internal/etcdtest"
 	"github.com/edl-go/edl/internal/testkit"
 	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/remote"
@@ -23,9 +21,6 @@ import (
 func TestSessionOutlivesListeners(t *testing.T) {
 	for _, spread := range []bool{false, true} {
 		t.Run(fmt.Sprintf("spread=%t", spread), func(t *testing.T) {
-			if spread && *handovers == 0 {
-				t.Skip("takes 10 s: make handover does it")
-			}
 			sessionOutlivesListeners(t, spread)
 		})
 	}
@@ -35,18 +30,7 @@ func sessionOutlivesListeners(t *testing.T, spread bool) {
 	c := &struckCluster{t: t, edl: edlFile(t), dir: t.TempDir(), client: &bytes.Buffer{}}
 	authority := filepath.Join(t.TempDir(), "authority.pem")
 	c.env = append(os.Environ(), "EDL_AUTHORITY="+authority, "XDG_RUNTIME_DIR="+t.TempDir(), "TMPDIR="+t.TempDir())
-	if spread { // the roles are on two nodes, and those of the left one are lost
-		c.etcd = etcdtest.Start(t, 1, etcdtest.Options{})
-		at := "--etcd=" + strings.Join(c.etcd.Endpoints(), ",")
-		c.add("taker", "--spread", at)
-		c.add("left", "--node", "left", at)
-		c.add("right", "--node", "right", at)
-	} else {
-		c.add("taker")
-	}
-	for i := range c.parts { // nodes first, so that roles have somewhere to start
-		c.start(c.parts[len(c.parts)-1-i])()
-	}
+	c.begin(spread) // the roles of the left node are lost
 	p := c.parts[0]
 	loser := c.parts[len(c.parts)/2]
 	own, err := credential.Open(authority)

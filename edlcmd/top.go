@@ -29,7 +29,7 @@ func newTop(c *console) *cobra.Command {
 		Use:   "top",
 		Short: "Show machines and jobs of a listener: what is promised, and records a second",
 		Long: `Show the machines of a listener and the jobs that have not ended, with the cores and the memory that are promised to them, and the records that they
-train in a second. Who has a role in single namespaces only sees the jobs there, and no machines. On a terminal it goes on until it is interrupted. Elsewhere, and with --once, it shows all once: records a second are those since the start of each job then.`,
+train in a second. A user with roles in some namespaces only sees the jobs there, and no machines. On a terminal it goes on until it is interrupted. Elsewhere, and with --once, it shows all once: records a second are those since the start of each job then.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if every < 100*time.Millisecond {
@@ -97,7 +97,7 @@ func (t *topView) show(ctx context.Context, w io.Writer, output string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	nodes, err := remote.Nodes(ctx, t.client)
-	if errors.Is(err, fault.Denied) { // to whom the listener shows the jobs of single namespaces
+	if errors.Is(err, fault.Denied) { // the user has roles in some namespaces only, and sees no machines
 		err = nil
 	}
 	if err != nil {

@@ -119,23 +119,7 @@ func TestLawOfPartsWithoutWeight(t *testing.T) {
 				}
 				defer want.Close()
 				want.CheckFinite()
-				if spec.MergeHosts {
-					want.Group(func(uint64) [][]int { return [][]int{{0, 1, 2}} })
-				}
-				if err := checkFedLaw(l, s, spec, batches, want); err != nil {
-					t.Fatal(err)
-				}
-				if spec.CompressGradients != "" {
-					return
-				}
-				alone := executor.New()
-				defer alone.Close()
-				for step, rows := range batches {
-					if _, err := alone.Run(bounded(t), s.Program, testkit.Batch(t, s.Program, uint64(step), rows)); err != nil {
-						t.Fatal(err)
-					}
-				}
-				nearly(t, testkit.Persistables(want.Scope(), s.Program), testkit.Persistables(alone.Scope(), s.Program))
+				checkBesideOneMachine(t, l, s, spec, batches, want)
 			})
 		}
 	}
@@ -184,4 +168,27 @@ func TestBatchWithoutWeight(t *testing.T) {
 			t.Errorf("%s: after the batch without weight the loss is %v, was %v: %v", name, again, first, err)
 		}
 	}
+}
+
+// checkBesideOneMachine checks that a cluster, whose trainers send gradients together with MergeHosts, computes what the reference computes, and, unless gradients are compressed, nearly what one
+// machine computes.
+func checkBesideOneMachine(t *testing.T, l *remote.Listener, s subject, spec *remote.JobSpec, batches []int64, want *reference.Executor) {
+	t.Helper()
+	if spec.MergeHosts {
+		want.Group(func(uint64) [][]int { return [][]int{{0, 1, 2}} })
+	}
+	if err := checkFedLaw(l, s, spec, batches, want); err != nil {
+		t.Fatal(err)
+	}
+	if spec.CompressGradients != "" {
+		return
+	}
+	alone := executor.New()
+	defer alone.Close()
+	for step, rows := range batches {
+		if _, err := alone.Run(bounded(t), s.Program, testkit.Batch(t, s.Program, uint64(step), rows)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	nearly(t, testkit.Persistables(want.Scope(), s.Program), testkit.Persistables(alone.Scope(), s.Program))
 }

@@ -101,7 +101,7 @@ func shareTotals(ctx context.Context, r *round, ranks []rankPart, begin func() e
 			shared[k].Rows = rank.to - rank.from
 			for i, name := range stage.parts {
 				shared[k].Over = append(shared[k].Over, int64(value(stage.over[i]).Len()))
-				if shared[k].Values, err = appendNumbers(shared[k].Values, value(name)); err != nil {
+				if shared[k].Values, err = merge.AppendNumbers(shared[k].Values, value(name)); err != nil {
 					return fault.E(fault.KindOf(err), fault.Var(name), fault.Cause(err))
 				}
 				if k == 0 {
@@ -136,18 +136,4 @@ func (s *totalsStage) give(rank *rankPart, at int, like []*tensor.Tensor, shared
 		rank.feed[s.outs[i]], rank.feed[s.scales[i]] = totals[i], scales[i]
 	}
 	return nil
-}
-
-// appendNumbers appends the elements of a tensor of floats.
-func appendNumbers(list []float64, t *tensor.Tensor) ([]float64, error) {
-	switch t.DType() {
-	case tensor.Float64:
-		return append(list, t.Float64s()...), nil
-	case tensor.Float32:
-		for _, v := range t.Float32s() {
-			list = append(list, float64(v))
-		}
-		return list, nil
-	}
-	return nil, fault.E(fault.TypeMismatch, fault.Got("a total "+t.String()), fault.Want("float32 or float64"))
 }

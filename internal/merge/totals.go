@@ -89,3 +89,17 @@ func total[T tensor.Float](out, scale *tensor.Tensor, mean bool, own int, parts 
 	}
 	tensor.Data[T](scale)[0] = T(factor)
 }
+
+// AppendNumbers appends the elements of a tensor of float32 or float64, as ops.Totals has them.
+func AppendNumbers(list []float64, t *tensor.Tensor) ([]float64, error) {
+	switch t.DType() {
+	case tensor.Float64:
+		return append(list, t.Float64s()...), nil
+	case tensor.Float32:
+		for _, v := range t.Float32s() {
+			list = append(list, float64(v))
+		}
+		return list, nil
+	}
+	return nil, fault.E(fault.TypeMismatch, fault.Got("a total "+t.String()), fault.Want("float32 or float64"))
+}

@@ -89,10 +89,13 @@ func bindShareTotals(b *ops.Binding) (ops.Kernel, error) {
 	step, place := b.Env.Step, int(b.Int("place"))
 	own := ops.Totals{Over: make([]int64, len(x)), Values: make([]float64, 0, numbers)}
 	alone := make([]ops.Totals, 1)
-	return func(ctx context.Context) error {
+	return func(ctx context.Context) (err error) {
 		own.Rows, own.Values = step.Rows, own.Values[:0]
 		for i, t := range x {
-			own.Over[i], own.Values = int64(over[i].Len()), appendNumbers(own.Values, t)
+			own.Over[i] = int64(over[i].Len())
+			if own.Values, err = merge.AppendNumbers(own.Values, t); err != nil {
+				return err
+			}
 		}
 		if !step.Part {
 			alone[0] = own
@@ -104,15 +107,4 @@ func bindShareTotals(b *ops.Binding) (ops.Kernel, error) {
 		}
 		return merge.Totals(out, scale, means, at, parts)
 	}, nil
-}
-
-// appendNumbers appends the elements of a tensor of floats.
-func appendNumbers(list []float64, t *tensor.Tensor) []float64 {
-	if t.DType() == tensor.Float64 {
-		return append(list, t.Float64s()...)
-	}
-	for _, v := range t.Float32s() {
-		list = append(list, float64(v))
-	}
-	return list
 }

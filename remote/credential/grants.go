@@ -22,7 +22,7 @@ const (
 )
 
 // NamespaceForm is how names of namespaces look, for messages.
-const NamespaceForm = "up to 32 lower-case letters, digits and '-', other than nodes"
+const NamespaceForm = "up to 32 lower-case letters, digits and '-', but not the word nodes"
 
 var namespaceName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
 
