@@ -29,7 +29,7 @@ func TestLastReportsFindTheCoordinator(t *testing.T) {
 	if err := open(t, store).SetDesired(ctx, 2); err != nil {
 		t.Fatal(err)
 	}
-	gone := &goesAway{addresses: make(chan string, 1), given: make(chan context.Context, 1)}
+	gone := &goesAway{addresses: make(chan string), given: make(chan context.Context, 1)}
 	untold := make(chan struct{})
 	ends := make(chan ended, len(specs))
 	for _, s := range specs {
@@ -45,7 +45,13 @@ func TestLastReportsFindTheCoordinator(t *testing.T) {
 	}
 	follows := <-gone.given
 	awaitStep(ctx, t, open(t, store), specs[0].Job)
-	gone.addresses <- "" // the coordinator stays away, so the trainer waits for it as long as it may
+	for range 4 { // the coordinator stays away, so the trainer waits for it as long as it may; the fourth is taken when the connection has followed the first
+		select {
+		case gone.addresses <- "":
+		case <-ctx.Done():
+			t.Fatal("the trainer does not follow the coordinator")
+		}
+	}
 	store.Expire(prefix, cluster.Member{Role: job.Role_TRAINER, Index: 1})
 	<-follows.Done()
 	select {
