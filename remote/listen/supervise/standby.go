@@ -18,7 +18,8 @@ type TakeOver struct {
 //	the pserver ends ---> absent, TakeOver ---> TookOver: it runs again, in the process of the standby, and the standby starts again
 //	                                       ---> the standby ends, or cannot: the pserver is lost as if it had no standby
 //
-// A standby that is not in step with its pserver refuses.
+// A standby that is not in step with its pserver refuses. One that takes over gives up the key of a standby, so a lease of it that is lost does not count
+// until the answer is known, and never for the pserver.
 type takeovers struct {
 	asked int // requests so far
 	under map[int]takeover
@@ -68,7 +69,7 @@ func (e TookOver) apply(m *Machine, now time.Duration, out *Effects) error {
 	r.Starts++
 	r.steps = m.steps
 	r.enter(s.State, now)
-	r.Due, r.Lost, r.killed, r.process = s.Due, s.Lost, s.killed, s.process
+	r.killed, r.process = s.killed, s.process
 	s.enter(Down, now)
 	s.Due, s.Last = now+FirstPause, nil
 	out.Replaced = append(out.Replaced, e.Index)
