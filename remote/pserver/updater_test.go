@@ -379,7 +379,7 @@ func TestLearningRateOutlivesItsCaller(t *testing.T) {
 func TestLearningRateRunsAlone(t *testing.T) {
 	p := pstest.SGD(0, false, 1, 2, 2)
 	p.Service.LRDecay = 9
-	running, ran, updating, updated := make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan struct{})
+	running, ran, updating, updated, other := make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan struct{})
 	var early, during atomic.Bool
 	p.Blocks[9] = func(_ context.Context, step ops.Step) error {
 		if step.Round == 0 {
@@ -393,9 +393,13 @@ func TestLearningRateRunsAlone(t *testing.T) {
 	for i, block := range p.Service.Optimize {
 		p.Blocks[block] = func(_ context.Context, step ops.Step) error {
 			early.Store(true)
-			if i == 0 && step.Round == 0 {
+			switch {
+			case step.Round > 0:
+			case i == 0:
 				close(updating)
 				<-updated
+			default:
+				close(other)
 			}
 			return nil
 		}
@@ -420,6 +424,7 @@ func TestLearningRateRunsAlone(t *testing.T) {
 	}
 	close(ran)
 	<-updating
+	<-other // step 0 is stale behind step 1
 	go send("w0@GRAD", 1)
 	meanwhile()
 	if during.Load() {
