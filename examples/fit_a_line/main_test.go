@@ -10,10 +10,7 @@ import (
 )
 
 func TestLineIsFound(t *testing.T) {
-	out := t.TempDir()
-	if err := write(out, ""); err != nil {
-		t.Fatal(err)
-	}
+	out := exampletest.Page(t, func(out string) error { return write(out, "") })
 	local := executor.New()
 	defer local.Close()
 	exampletest.Train(t, local, out, 60, "loss")

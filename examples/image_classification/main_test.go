@@ -18,10 +18,7 @@ func TestNetworksLearnForms(t *testing.T) {
 		nets, pictures, want = map[string]int64{"vgg": 8, "resnet": 4}, 3000, 0.45
 	}
 	for net, filters := range nets {
-		out := t.TempDir()
-		if err := write(out, net, filters, "", pictures); err != nil {
-			t.Fatal(err)
-		}
+		out := exampletest.Page(t, func(out string) error { return write(out, net, filters, "", pictures) })
 		local := executor.New(executor.WithWorkers(2))
 		defer local.Close()
 		exampletest.Train(t, local, out, 4, "loss")

@@ -17,10 +17,7 @@ import (
 // Fluid's chapter stops at a loss of 80. To find each verb, a fourth of the roles and one that the mark gives away, comes to an F1 of 0.4.
 func TestRolesAreLearnedEverywhere(t *testing.T) {
 	t.Parallel()
-	out := t.TempDir()
-	if err := write(out, settings{depth: 2, width: 64, rate: 0.1, made: 800}); err != nil {
-		t.Fatal(err)
-	}
+	out := exampletest.Page(t, func(out string) error { return write(out, settings{depth: 2, width: 64, rate: 0.1, made: 800}) })
 	local := executor.New()
 	defer local.Close()
 	for name, exe := range map[string]executor.Executor{"local": local, "cluster": exampletest.Cluster(t)} {

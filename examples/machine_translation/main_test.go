@@ -12,10 +12,7 @@ import (
 // Fluid's chapter stops after some batches. Here translations of sentences that training has not seen must be right.
 func TestSentencesAreTranslated(t *testing.T) {
 	t.Parallel()
-	out := t.TempDir()
-	if err := write(out, 1500); err != nil {
-		t.Fatal(err)
-	}
+	out := exampletest.Page(t, func(out string) error { return write(out, 1500) })
 	local := executor.New()
 	defer local.Close()
 	losses := exampletest.Train(t, local, out, 20, "loss")

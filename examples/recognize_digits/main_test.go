@@ -10,10 +10,7 @@ import (
 )
 
 func TestPerceptronLearnsDigitsOfFonts(t *testing.T) {
-	out := t.TempDir()
-	if err := write(out, "mlp", "", ""); err != nil {
-		t.Fatal(err)
-	}
+	out := exampletest.Page(t, func(out string) error { return write(out, "mlp", "", "") })
 	local := executor.New()
 	defer local.Close()
 	exampletest.Train(t, local, out, 2, "loss")

@@ -12,10 +12,7 @@ import (
 
 // The book stops at a square error of 6 stars; guessing the mean of these ratings comes to about 1.6.
 func TestRatingsAreLearnedEverywhere(t *testing.T) {
-	out := t.TempDir()
-	if err := write(out, "", 20000); err != nil {
-		t.Fatal(err)
-	}
+	out := exampletest.Page(t, func(out string) error { return write(out, "", 20000) })
 	local := executor.New()
 	defer local.Close()
 	for name, exe := range map[string]executor.Executor{"local": local, "cluster": exampletest.Cluster(t)} {

@@ -1,5 +1,5 @@
-// Sentiment tells whether a review is good or bad, by three LSTMs over its words, of which the second reads from the end, or by one LSTM that is written step by
-// step (-net dynamic_rnn).
+// Sentiment tells whether a review is good or bad, by three LSTMs over its words, of which the second reads from the end, by convolutions over three and four
+// words (-net conv), or by one LSTM that is written step by step (-net dynamic_rnn).
 //
 //	go run ./examples/sentiment -text reviews.tsv -out /tmp/sentiment
 //
@@ -29,9 +29,17 @@ import (
 // Sizes of the network.
 const (
 	width  = 32 // numbers in the vector of a word
-	hidden = 32 // units of each LSTM
+	hidden = 32 // units of each LSTM, and filters of each convolution
 	stack  = 3  // LSTMs
 )
+
+// A network finds numbers about each review, from the vectors of its words. It learns what is made up in so many passes.
+type network struct {
+	build  func(m *layers.Model, words layers.Variable) layers.Variable
+	passes int
+}
+
+var networks = map[string]network{"stacked": {stacked, 3}, "conv": {convolutions, 12}, "dynamic_rnn": {stepByStep, 6}}
 
 // train is a network for a number of words. Sentences differ in length, and nothing is padded.
 func train(vocabulary int64, net string) (*program.Program, error) {
@@ -41,11 +49,7 @@ func train(vocabulary int64, net string) (*program.Program, error) {
 	batch := layers.Read(layers.DoubleBuffer(layers.Batch(layers.Shuffle(reviews, 5000, 1), 32)))
 	words, label := batch[0], batch[1]
 
-	found := stacked
-	if net == "dynamic_rnn" {
-		found = stepByStep
-	}
-	guess := layers.Softmax(layers.FC(found(m, layers.Embedding(words, vocabulary, width)), 2), layers.Name("guess"))
+	guess := layers.Softmax(layers.FC(networks[net].build(m, layers.Embedding(words, vocabulary, width)), 2), layers.Name("guess"))
 	loss := layers.Mean(layers.CrossEntropy(guess, label), layers.Name("loss"))
 	layers.Accuracy(guess, label, layers.Name("accuracy"))
 	optimizer.Adam(0.002).Minimize(loss)
@@ -67,6 +71,15 @@ func stacked(_ *layers.Model, words layers.Variable) layers.Variable {
 	return layers.Concat([]layers.Variable{layers.SequencePool(gates, "max"), layers.SequencePool(below, "max")}, 1)
 }
 
+// convolutions is what filters over three words, and over four, find in each review.
+func convolutions(_ *layers.Model, words layers.Variable) layers.Variable {
+	var found []layers.Variable
+	for _, size := range []int{3, 4} {
+		found = append(found, layers.SequenceConvPool(words, hidden, size, "sqrt", layers.Act("tanh")))
+	}
+	return layers.Concat(found, 1)
+}
+
 // stepByStep is what one LSTM has found after the last word of each review. Its step is written out.
 func stepByStep(m *layers.Model, words layers.Variable) layers.Variable {
 	rnn := layers.NewDynamicRNN(m)
@@ -86,7 +99,7 @@ func stepByStep(m *layers.Model, words layers.Variable) layers.Variable {
 
 var (
 	text = flag.String("text", "", "file of reviews: a label, a tab and words in each line")
-	net  = flag.String("net", "stacked", "network: stacked or dynamic_rnn")
+	net  = flag.String("net", "stacked", "network: stacked, conv or dynamic_rnn")
 )
 
 func main() {
@@ -94,6 +107,9 @@ func main() {
 }
 
 func write(out, path, net string) error {
+	if networks[net].build == nil {
+		return fmt.Errorf("-net: got %q, want stacked, conv or dynamic_rnn", net)
+	}
 	reviews := madeUp(2000)
 	if path != "" {
 		var err error
@@ -118,7 +134,7 @@ func write(out, path, net string) error {
 	}); err != nil {
 		return err
 	}
-	page.Commands(out, "--passes 3 --fetch loss,accuracy")
+	page.Commands(out, fmt.Sprintf("--passes %d --fetch loss,accuracy", networks[net].passes))
 	return nil
 }
 

@@ -11,10 +11,7 @@ import (
 )
 
 func TestWordsAreGuessedBetter(t *testing.T) {
-	out := t.TempDir()
-	if err := write(out, ""); err != nil {
-		t.Fatal(err)
-	}
+	out := exampletest.Page(t, func(out string) error { return write(out, "") })
 	local := executor.New()
 	defer local.Close()
 	losses := exampletest.Train(t, local, out, 5, "loss")

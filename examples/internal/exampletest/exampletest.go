@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,6 +20,50 @@ import (
 	"github.com/edl-go/edl/remote"
 	"github.com/edl-go/edl/tensor"
 )
+
+// Page lets an example write to a new directory, which it returns. Every edl command of the README.md beside the test must be one that the example prints: those are
+// what the other tests of the example run.
+func Page(t *testing.T, write func(out string) error) (out string) {
+	t.Helper()
+	out = t.TempDir()
+	printed, err := os.Create(filepath.Join(t.TempDir(), "printed"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer printed.Close()
+	stdout := os.Stdout
+	os.Stdout = printed
+	err = write(out)
+	os.Stdout = stdout
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, err := os.ReadFile(printed.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for line := range strings.Lines(strings.ReplaceAll(string(page), "/tmp/"+filepath.Base(folder), out)) {
+		if !strings.HasPrefix(line, "edl ") {
+			continue
+		}
+		if found++; !strings.Contains(string(lines), "  "+line) {
+			t.Errorf("the page has %swhich the example does not print:\n%s", line, lines)
+		}
+	}
+	if found < 3 {
+		t.Errorf("the page has %d commands, want at least 3", found)
+	}
+	return out
+}
 
 // Load reads a program that an example wrote.
 func Load(t testing.TB, out, name string) *program.Program {

@@ -84,14 +84,16 @@ func Split(out string, n int, held func(i int) bool, record func(i int) ([]byte,
 	return nil
 }
 
-// Commands prints what trains the program in out, on one machine and on many.
+// Commands prints what trains the program in out, on one machine and on many, and what checks that many compute what they should.
 func Commands(out, flags string) {
-	run := fmt.Sprintf("edl run %s --data train='%s' %s --save %s", filepath.Join(out, "program.pb"), filepath.Join(out, "train-*"), flags,
-		filepath.Join(out, "model"))
+	of := fmt.Sprintf("%s --data train='%s'", filepath.Join(out, "program.pb"), filepath.Join(out, "train-*"))
+	run := fmt.Sprintf("edl run %s %s --save %s", of, flags, filepath.Join(out, "model"))
 	fmt.Println("train it on this machine:")
 	fmt.Println("  " + run)
 	fmt.Println("train it on a cluster of processes:")
 	fmt.Println("  " + run + " --remote --trainers 2 --pservers 2")
+	fmt.Println("check that such a cluster computes the bits of the reference:")
+	fmt.Println("  edl verify " + of + " --steps 50 --trainers 2 --pservers 2")
 }
 
 // Evaluation prints what tests the saved parameters.

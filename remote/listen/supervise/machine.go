@@ -262,7 +262,7 @@ func (m *Machine) Next() (at time.Duration, ok bool) {
 		return m.beginAt, !anyLive(m.roles) && !m.suspended && !m.forgets
 	}
 	for _, r := range m.roles {
-		if r.Due != 0 && (r.State == Down || m.mayKill(r)) && (!ok || r.Due < at) {
+		if r.Due != 0 && (r.State == Down || mayKill(m, r)) && (!ok || r.Due < at) {
 			at, ok = r.Due, true
 		}
 	}
@@ -406,7 +406,7 @@ func (m *Machine) tick(now time.Duration, out *Effects) {
 			r.steps = m.steps
 			r.process = Start{r.Member, r.Starts}
 			r.Starts++
-		case r.Due != 0 && r.Due <= now && m.mayKill(r):
+		case r.Due != 0 && r.Due <= now && mayKill(m, r):
 			r.killed = true
 			out.Kill = append(out.Kill, r.Member)
 		}
@@ -414,7 +414,7 @@ func (m *Machine) tick(now time.Duration, out *Effects) {
 }
 
 // mayKill reports whether a role is killed when it is due.
-func (m *Machine) mayKill(r *Role) bool {
+func mayKill(m *Machine, r *Role) bool {
 	return r.live() && !r.killed && (r.Role != job.Role_STANDBY || !m.TakesOver(r.Index))
 }
 
