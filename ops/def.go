@@ -102,6 +102,10 @@ type Def struct {
 	// Exempt says of a check that tests make of every op why this one cannot have it. Tests refuse an exemption of an op that has the check.
 	Exempt map[Check]string
 
+	// Asks says of an op of class Dist that it belongs to the forward pass: it asks others for what the pass goes on with, changes nothing there, and is told the same when
+	// the step runs again. So executors may run it again, and bind it to other dims.
+	Asks bool
+
 	// HoldsInputs says that the op reads its inputs even after the kernel has returned, until the next barrier.
 	HoldsInputs bool
 

@@ -17,6 +17,7 @@ func init() {
 	ops.Register(ops.Def{
 		Type:  "share_totals",
 		Class: ops.Dist,
+		Asks:  true,
 		Doc: "Makes sums and means over the whole batch of those that each trainer has made of its rows, for a loss that is a function of them, such as the quotient of " +
 			"two means. It waits for the trainers, and the devices of the trainer, that have the other rows. Who has the whole batch waits for nobody.",
 		Inputs: []ops.Slot{{Name: "X", Doc: "float32 or float64: sums and means over the trainer's rows", Duplicable: true},
