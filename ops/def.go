@@ -14,7 +14,7 @@
 // Running a Kernel allocates nothing.
 //
 // Files in reading order: def.go (Def and the registry), shapes.go, known.go and lod.go (what Infer sees), check.go (slots and attributes), binding.go and
-// env.go (what Bind and kernels see), control.go (blocks and arrays), steps.go (blocks of recurrent networks), tape.go, ranktable.go, accepted.go (attributes of other writers), grad.go, merge.go, totals.go and sharetotals.go (what trainers share in a step), divide.go, stage.go (which ops are legal where), verify.go, checks.go (what tests check of every op), describe.go,
+// env.go (what Bind and kernels see), control.go (blocks and arrays), steps.go (blocks of recurrent networks), tape.go, ranktable.go, accepted.go (attributes of other writers), grad.go, merge.go, totals.go, sharetotals.go and recomputed.go (what trainers share in a step), divide.go, stage.go (which ops are legal where), verify.go, checks.go (what tests check of every op), describe.go,
 // table.go (the table in docs/ops.md), introduced.go and probe.go (columns of it).
 package ops
 
@@ -101,6 +101,10 @@ type Def struct {
 
 	// Exempt says of a check that tests make of every op why this one cannot have it. Tests refuse an exemption of an op that has the check.
 	Exempt map[Check]string
+
+	// Asks says of an op of class Dist that it belongs to the forward pass: it asks others for what the pass goes on with, changes nothing there, and is told the same when
+	// the step runs again. So executors may run it again, and bind it to other dims.
+	Asks bool
 
 	// HoldsInputs says that the op reads its inputs even after the kernel has returned, until the next barrier.
 	HoldsInputs bool

@@ -115,18 +115,19 @@ const (
 	MaxTotalsPlaces = 64
 )
 
-// Totals are what one trainer has made of its rows for the sums and means over the batch that trainers share at once. See ShareTotals.
+// Totals are what one trainer, or a device of it, has made of its rows for the sums and means over the batch that trainers share at once. See ShareTotals.
 type Totals struct {
-	Rows   int64     // of the trainer, > 0
-	Over   []int64   // by total: how many elements of the trainer's rows it reduces
+	Rows   int64     // of the trainer or device, > 0
+	Over   []int64   // by total: how many elements of its rows it reduces
 	Values []float64 // of all totals, one after the other
 }
 
-// A TotalsSharer is the Comm of a trainer of a sync job. ShareTotals hands the trainer's own totals to others, and returns those of all trainers that have rows of
-// the batch, in rank order, and the place of own among them. It waits until all have theirs. place tells the calls of a step apart: they come in the order 0, 1, 2, ...
-// A step that computes its forward pass again gets the same answers. Nobody reads own after the return, and nobody changes the answer.
+// A TotalsSharer is the Comm of a trainer. ShareTotals hands the totals of the trainer, or of one of its devices, to others, and returns those of all trainers that have
+// rows of the batch, in rank order. It waits until all have theirs. place tells the calls of a step apart: each device makes them in the order 0, 1, 2, ... A step that
+// computes its forward pass again gets the same answers. Nobody reads own after the return, and nobody changes the answer. join makes one of the totals of all devices of
+// a trainer, in their order; it is called before the return.
 type TotalsSharer interface {
-	ShareTotals(ctx context.Context, place int, own Totals) (all []Totals, at int, err error)
+	ShareTotals(ctx context.Context, place int, own Totals, join func([]Totals) (Totals, error)) (all []Totals, err error)
 }
 
 // Server runs listen_and_serv: it serves the variables of a program until the job is done.

@@ -20,6 +20,7 @@ func ShareTotals(p *program.Program) (*program.Program, error) {
 	s := &sharing{block: p.Global(), program: p, pending: map[string]*total{}, reads: map[string]bool{}, writes: map[string]bool{},
 		parts: map[string]string{}, scales: map[string]string{}, scaled: map[string]bool{}, slopes: map[string]bool{a.loss + program.GradSuffix: true}}
 	ops := s.block.Ops
+	s.again = newRecomputed(s.block, ops, a.end)
 	s.block.Ops = nil
 	at := map[int]*total{}
 	for i, op := range ops[:a.end] { // those of the clone stand where those of p stand
@@ -72,6 +73,7 @@ type sharing struct {
 	scales  map[string]string // by out
 	scaled  map[string]bool   // by out: the backward pass reads the scale
 	slopes  map[string]bool   // what the backward pass makes of the gradient of the loss
+	again   *recomputed
 }
 
 // add appends an op of the forward pass, which makes the total t unless that is nil.
@@ -158,14 +160,26 @@ func scaleType(d tensor.DType) tensor.DType {
 	return tensor.Float32
 }
 
-// addBackward appends an op of the backward pass or the update. The gradient of what has made a part of a total takes that of the total times the scale.
+// addBackward appends an op of the backward pass or the update. The gradient of what has made a part of a total takes that of the total times the scale. An op that makes
+// a total again is left out.
 func (s *sharing) addBackward(op *program.Op, totals []total) error {
+	for _, name := range op.InputNames() {
+		if _, shared := s.parts[s.again.of(name)]; shared {
+			op.RenameInput(name, s.again.of(name))
+		}
+	}
+	if op.Role().Has(program.RoleBackward) {
+		s.again.note(op)
+		if len(op.OutputNames()) == 1 && s.parts[s.again.of(op.OutputNames()[0])] != "" {
+			return nil
+		}
+	}
 	if s.makesAgain(op) {
 		return At(op, fault.E(fault.Unsupported, fault.Var(op.In("X")), fault.Got("a sum or mean over the batch that the backward pass makes again"),
-			fault.Want("a backward pass that reads what the forward pass has made"), fault.Hint("train without recomputation, or on one machine")))
+			fault.Want("a backward pass that reads what the forward pass has made"), fault.Hint("train on one machine")))
 	}
 	for i := range totals {
-		if t := &totals[i]; op.Type == t.op.Type+"_grad" && op.In("X") == t.over {
+		if t := &totals[i]; op.Type == t.op.Type+"_grad" && s.again.of(op.In("X")) == t.over {
 			s.scale(op, t)
 		}
 	}

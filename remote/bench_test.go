@@ -104,6 +104,55 @@ func BenchmarkRound(b *testing.B) {
 	}
 }
 
+// BenchmarkSharedTotals measures what sharing totals adds to a round: the model of BenchmarkRound with other losses, on two trainers and two pservers that are processes.
+// A mean is one call less than the quotient of two means, which is one less than a sum of rows divided by a count, whose mean is divided by another.
+func BenchmarkSharedTotals(b *testing.B) {
+	const records, batch, width = 1280, 128, 784
+	data := testkit.Records(b, b.TempDir(), records, func(i int) []*tensor.Tensor {
+		y, err := tensor.FromSlice([]int64{int64(i % 10)})
+		if err != nil {
+			b.Fatal(err)
+		}
+		return []*tensor.Tensor{testkit.Random(b, tensor.Float32, uint64(i), width), y}
+	})
+	for name, loss := range map[string]func(cost, weight layers.Variable) layers.Variable{
+		"0 places": func(cost, _ layers.Variable) layers.Variable { return layers.Mean(cost, layers.Name("loss")) },
+		"1 place": func(cost, weight layers.Variable) layers.Variable {
+			return layers.Div(layers.Mean(layers.Mul(cost, weight)), layers.Scale(layers.Mean(weight), 1, 1), layers.Name("loss"))
+		},
+		"2 places": func(cost, weight layers.Variable) layers.Variable {
+			sum := layers.ReduceSum(layers.Div(layers.Mul(cost, weight), layers.Scale(layers.ReduceSum(weight), 1, 1)))
+			return layers.Div(sum, layers.Scale(layers.Mean(layers.Square(weight)), 1, 1), layers.Name("loss"))
+		},
+	} {
+		b.Run(name, func(b *testing.B) {
+			m := layers.NewModel().Seed(3)
+			r := layers.OpenDataset(m, testkit.Dataset, layers.Field("x", layers.Dims(width)), layers.Field("y", layers.Dims(1), layers.DType(tensor.Int64)))
+			v := layers.Read(layers.DoubleBuffer(layers.Batch(r, batch)))
+			h := layers.FC(layers.FC(v[0], 200, layers.Act("relu")), 200, layers.Act("relu"))
+			cost, _ := layers.SoftmaxWithCrossEntropy(layers.FC(h, 10), v[1])
+			l := loss(cost, layers.Cast(v[1], tensor.Float32))
+			optimizer.SGD(0.01).Minimize(l)
+			model := testkit.Built(b, m, l)
+			e := executorOf(b, newRig(b).listener(), &remote.JobSpec{Trainers: 2, Pservers: 2})
+			var first, last time.Time
+			steps := 0
+			_, err := e.Train(bounded(b), model.Program, executor.TrainOptions{Data: data, Passes: max(2, b.N/(records/batch)), Ahead: -1}, func(executor.StepResult) error {
+				last = time.Now()
+				if steps++; first.IsZero() {
+					first = last
+				}
+				return nil
+			})
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportMetric(last.Sub(first).Seconds()*1e3/float64(steps-1), "ms/step")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
 // processTime is the CPU time of this process so far.
 func processTime(t testing.TB) time.Duration {
 	var u syscall.Rusage

@@ -7,6 +7,7 @@ import (
 	"github.com/edl-go/edl/internal/testkit"
 	"github.com/edl-go/edl/layers"
 	"github.com/edl-go/edl/optimizer"
+	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote"
 	"github.com/edl-go/edl/tensor"
 )
@@ -28,13 +29,14 @@ func totalled(t *testing.T) subject {
 	return subject{Model: testkit.Built(t, m, loss), fetch: []string{"loss", m.Parameters()[0].Name()}}
 }
 
-// TestLawOfSharedTotals trains such a loss on 1 to 4 trainers, of which some have no row in some batches. It computes what the reference computes, and up to rounding
+// TestLawOfSharedTotals trains such a loss on 1 to 4 trainers, with devices and without, of which some have no row in some batches. It computes what the reference computes, and up to rounding
 // what one machine computes.
 func TestLawOfSharedTotals(t *testing.T) {
 	comparesValues(t)
 	l, s := listener(t), totalled(t)
 	for i, spec := range []*remote.JobSpec{{Trainers: 1, Pservers: 2}, {Trainers: 2, Pservers: 2}, {Trainers: 3, Pservers: 2}, {Trainers: 4, Pservers: 1}, {Trainers: 3, Pservers: 2, MergeHosts: true},
-		{Trainers: 2, Pservers: 2, CompressGradients: "bf16"}} {
+		{Trainers: 2, Pservers: 2, CompressGradients: "bf16"}, {Trainers: 2, Devices: 3, Pservers: 2}, {Trainers: 1, Devices: 2, Pservers: 1},
+		{Trainers: 3, Devices: 2, Pservers: 1, MergeHosts: true}, {Trainers: 1, Pservers: 2, Mode: job.Mode_ASYNC}, {Trainers: 1, Devices: 2, Pservers: 2, Mode: job.Mode_ASYNC}} {
 		t.Run(fmt.Sprint("job ", i), func(t *testing.T) {
 			spec.MinBlockSize, spec.Save = 1, t.TempDir()
 			want, err := oracleFor(s.Program, spec)

@@ -32,6 +32,28 @@ func (r regression) custom(change func(u *optimizer.Update) layers.Variable) {
 	optimizer.Custom(optimizer.InverseTime(0.1, 1, 0.5, false), func(u *optimizer.Update) { descend(u, change(u)) }).Minimize(r.loss)
 }
 
+// A loss of several means trains in async mode, where each trainer has whole batches, and with devices. Where backup trainers may drop rows, its op is named.
+func TestLossesOfSeveralMeans(t *testing.T) {
+	r := newRegression()
+	data := layers.OpenDataset(r.Model, "train", layers.Field("words", layers.Dims(4), layers.LoD(1)))
+	words := layers.FC(layers.Read(layers.Batch(data, 8))[0], 1)
+	optimizer.SGD(0.1).Minimize(layers.Add(layers.Mean(layers.SequencePool(words, "sum")), layers.Mean(words)))
+	p, err := r.Program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, cfg := range map[string]transpiler.Config{"async": {Mode: transpiler.Async}, "devices": {Devices: true}, "backup trainers": {Backups: true}} {
+		cfg.Trainers, cfg.PServers = 2, 2
+		_, err := transpiler.Transpile(t.Context(), p, cfg)
+		if !cfg.Backups && err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if cfg.Backups && (!errors.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), "op mean") || !strings.Contains(err.Error(), "which rows count is not known")) {
+			t.Errorf("%s: %v, want a refusal that names the mean", name, err)
+		}
+	}
+}
+
 // What cannot be spread over machines is refused with the op, the variable and the user's line.
 func TestUnsupported(t *testing.T) {
 	update := program.RoleOptimize
@@ -45,12 +67,6 @@ func TestUnsupported(t *testing.T) {
 			loss := layers.Mean(layers.Embedding(words, 100, 1, layers.Sparse(), layers.DType(tensor.Float64)))
 			optimizer.SGD(0.1).Minimize(loss)
 		}, transpiler.Sync, []string{"op sgd", `"embedding_0.w_0@GRAD"`, "rows of float64[100 1]", "drop layers.Sparse", "transpiler/fault_test.go"}},
-		"sequences": {func(r regression) {
-			data := layers.OpenDataset(r.Model, "train", layers.Field("words", layers.Dims(4), layers.LoD(1)))
-			words := layers.FC(layers.Read(layers.Batch(data, 8))[0], 1)
-			sentences := layers.Mean(layers.SequencePool(words, "sum"))
-			optimizer.SGD(0.1).Minimize(layers.Add(sentences, layers.Mean(words)))
-		}, transpiler.Async, []string{"share sums and means over the batch", "with async mode"}},
 		"state of other sequences": {func(r regression) {
 			words := layers.Data(r.Model, "words", layers.Dims(4), layers.LoD(1))
 			pooled := layers.SequencePool(layers.BatchNorm(words), "sum")

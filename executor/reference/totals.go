@@ -16,11 +16,8 @@ import (
 // On a cluster trainers share totals in the middle of a step (ops.ShareTotals). Here ranks run one after the other. So each first runs the ops before a share_totals for
 // what that reads. The totals of all, and the scales of each rank, are then fed to what comes after.
 
-// sharesTotals reports whether trainers of the job share totals: not in async mode, nor with devices or backup trainers.
-func sharesTotals(e *Executor) bool {
-	devices := e.devices != nil && e.devices(e.local.Progress().Steps) > 1
-	return !devices && e.drops == nil && e.pushEvery <= 1 && e.pullEvery <= 1
-}
+// sharesTotals reports whether trainers of the job share totals: not with backup trainers.
+func sharesTotals(e *Executor) bool { return e.drops == nil }
 
 // withTotals returns a program like p in which trainers share totals. It refuses one that needs them where they share none.
 func withTotals(p *program.Program, shares bool) (*program.Program, error) {
@@ -29,7 +26,7 @@ func withTotals(p *program.Program, shares bool) (*program.Program, error) {
 	}
 	op, err := ops.NeedsTotals(p)
 	if op != nil {
-		err = fault.E(fault.Unsupported, fault.On(op), fault.Got("a loss for which trainers share sums and means over the batch"), fault.Want("a sync job without devices and backup trainers"))
+		err = fault.E(fault.Unsupported, fault.On(op), fault.Got("a loss for which trainers share sums and means over the batch"), fault.Want("a job without backup trainers"))
 	}
 	return p, err
 }
@@ -109,8 +106,12 @@ func shareTotals(ctx context.Context, r *round, ranks []rankPart, begin func() e
 				}
 			}
 		}
+		joined, err := stage.join(ranks, first, shared)
+		if err != nil {
+			return err
+		}
 		for k := range ranks {
-			if err := stage.give(&ranks[k], k, first, shared); err != nil {
+			if err := stage.give(&ranks[k], first, shared[k], joined); err != nil {
 				return err
 			}
 		}
@@ -118,17 +119,45 @@ func shareTotals(ctx context.Context, r *round, ranks []rankPart, begin func() e
 	return nil
 }
 
-// give feeds a rank the totals of all ranks, which are like those of the first, and its scales.
-func (s *totalsStage) give(rank *rankPart, at int, like []*tensor.Tensor, shared []ops.Totals) error {
-	totals, scales := make([]*tensor.Tensor, len(like)), make([]*tensor.Tensor, len(like))
-	for i, t := range like {
-		var err error
-		if scales[i], err = tensor.New(t.DType(), 1); err != nil {
-			return err
-		}
-		totals[i] = t.Clone()
+// join makes the totals of each trainer of those of its devices. They are like those of the first rank.
+func (s *totalsStage) join(ranks []rankPart, like []*tensor.Tensor, shared []ops.Totals) (joined []ops.Totals, err error) {
+	totals, scales, err := s.blank(like)
+	if err != nil {
+		return nil, err
 	}
-	if err := merge.Totals(totals, scales, s.means, at, shared); err != nil {
+	for from := 0; from < len(ranks); {
+		to := from + 1
+		for to < len(ranks) && ranks[to].trainer == ranks[from].trainer {
+			to++
+		}
+		one, err := merge.JoinTotals(totals, scales, s.means, shared[from:to])
+		if err != nil {
+			return nil, err
+		}
+		joined, from = append(joined, one), to
+	}
+	return joined, nil
+}
+
+// blank returns tensors for totals that are like others, and for their scales.
+func (s *totalsStage) blank(like []*tensor.Tensor) (totals, scales []*tensor.Tensor, err error) {
+	for _, t := range like {
+		scale, err := tensor.New(t.DType(), 1)
+		if err != nil {
+			return nil, nil, err
+		}
+		totals, scales = append(totals, t.Clone()), append(scales, scale)
+	}
+	return totals, scales, nil
+}
+
+// give feeds a rank the totals of all trainers, which are like those of the first, and its scales. own is what the rank has made of its rows.
+func (s *totalsStage) give(rank *rankPart, like []*tensor.Tensor, own ops.Totals, all []ops.Totals) error {
+	totals, scales, err := s.blank(like)
+	if err != nil {
+		return err
+	}
+	if err := merge.Totals(totals, scales, s.means, own, all); err != nil {
 		return err
 	}
 	rank.feed = maps.Clone(rank.feed)

@@ -197,13 +197,81 @@ func TestTotalsThatTheBackwardPassMakesAgain(t *testing.T) {
 	}
 }
 
-// Any other reduction that the backward pass makes again is refused: it would be that of a trainer's rows.
+// recomputing changes a program as Fluid's RecomputeOptimizer does: the backward pass reads what it computes again of the forward pass.
+func recomputing(p *program.Program) *program.Program {
+	p = p.Clone()
+	b := p.Global()
+	first := slices.IndexFunc(b.Ops, func(op *program.Op) bool { return op.Role().Has(program.RoleBackward) })
+	again := func(name string) string { return name + ".subprog_0" }
+	copied := map[string]bool{}
+	ops := slices.Clone(b.Ops[:first+1]) // with the gradient of the loss
+	for _, op := range b.Ops[:first] {
+		if len(op.Outputs) == 0 {
+			continue
+		}
+		c := op.Clone()
+		for _, name := range c.InputNames() {
+			if copied[name] {
+				c.RenameInput(name, again(name))
+			}
+		}
+		for _, name := range c.OutputNames() {
+			v, _ := b.Find(name)
+			b.EnsureVar(v.Copy(again(name)))
+			c.RenameOutput(name, again(name))
+			copied[name] = true
+		}
+		c.SetRole(program.RoleBackward)
+		ops = append(ops, c)
+	}
+	for _, op := range b.Ops[first+1:] {
+		for _, name := range op.InputNames() {
+			if copied[name] {
+				op.RenameInput(name, again(name))
+			}
+		}
+		ops = append(ops, op)
+	}
+	b.Ops = ops
+	return p
+}
+
+// A backward pass that computes the forward pass again reads the totals that trainers have shared: it trains as one that keeps the forward pass, bit for bit.
+func TestRecomputedPassesReadSharedTotals(t *testing.T) {
+	for name, loss := range quotients {
+		p := totalled(t, loss)
+		run := func(p *program.Program) map[string][]float64 {
+			t.Helper()
+			e := open(t, p, 3)
+			for step := range uint64(3) {
+				feed := executor.Feed{}
+				for name, value := range quotientBatch(t, step, 7) {
+					if v, ok := p.Global().Var(name); ok && v != nil {
+						feed[name] = value
+					}
+				}
+				if _, err := e.Run(t.Context(), p, feed); err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+			}
+			return values(e.Scope())
+		}
+		want, got := run(p), run(recomputing(p))
+		for name := range want {
+			if !slices.Equal(got[name], want[name]) {
+				t.Errorf("%s = %v, want %v", name, got[name], want[name])
+			}
+		}
+	}
+}
+
+// A reduction of the backward pass that the forward pass has not made is refused: it would be that of a trainer's rows.
 func TestReductionsOfTheBackwardPassAreRefused(t *testing.T) {
 	p := totalled(t, quotients["means"]).Clone()
 	b := p.Global()
 	at := slices.IndexFunc(b.Ops, func(op *program.Op) bool { return op.Type == "mean" })
 	again := b.Ops[at].Clone()
-	again.Inputs["X"] = []string{"mask"}
+	again.Inputs["X"] = []string{"y"}
 	v, _ := b.Find(again.Out("Out"))
 	copied := v.Copy("again")
 	b.EnsureVar(copied)

@@ -70,7 +70,7 @@ func (w *wire) SendBarrier(context.Context) error {
 }
 
 // ShareTotals implements ops.TotalsSharer. Nobody waits for a trainer without rows.
-func (w *wire) ShareTotals(_ context.Context, place int, own ops.Totals) (all []ops.Totals, at int, err error) {
+func (w *wire) ShareTotals(_ context.Context, place int, own ops.Totals, _ func([]ops.Totals) (ops.Totals, error)) (all []ops.Totals, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for len(w.totals) <= place {
@@ -85,7 +85,7 @@ func (w *wire) ShareTotals(_ context.Context, place int, own ops.Totals) (all []
 			rows += t.Rows
 		}
 		if w.err != nil {
-			return nil, 0, w.err
+			return nil, w.err
 		}
 		if rows == w.rows {
 			break
@@ -94,13 +94,10 @@ func (w *wire) ShareTotals(_ context.Context, place int, own ops.Totals) (all []
 	}
 	for rank := range w.trainers {
 		if t, ok := shared[rank]; ok {
-			if rank == w.rank {
-				at = len(all)
-			}
 			all = append(all, t)
 		}
 	}
-	return all, at, nil
+	return all, nil
 }
 
 // Recv receives at once. An async trainer's contributions are applied before it reads.

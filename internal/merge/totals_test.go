@@ -33,9 +33,15 @@ func TestTotalsAreThoseOfTheBatch(t *testing.T) {
 		if over == 0 {
 			return
 		}
-		for own, p := range parts {
+		devices := rapid.IntRange(1, n).Draw(rt, "devices") // of the first trainer
+		first, err := merge.JoinTotals([]*tensor.Tensor{of(t, 0.0), of(t, 0.0)}, []*tensor.Tensor{of(t, 0.0), of(t, 0.0)}, []bool{false, true}, parts[:devices])
+		if err != nil {
+			rt.Fatal(err)
+		}
+		trainers := append([]ops.Totals{first}, parts[devices:]...)
+		for _, p := range parts {
 			sum, mean, sumScale, meanScale := of(t, 0.0), of(t, 0.0), of(t, 0.0), of(t, 0.0)
-			if err := merge.Totals([]*tensor.Tensor{sum, mean}, []*tensor.Tensor{sumScale, meanScale}, []bool{false, true}, own, parts); err != nil {
+			if err := merge.Totals([]*tensor.Tensor{sum, mean}, []*tensor.Tensor{sumScale, meanScale}, []bool{false, true}, p, trainers); err != nil {
 				rt.Fatal(err)
 			}
 			if got := sum.Float64s()[0]; math.Abs(got-all) > 1e-9 {
@@ -59,7 +65,7 @@ func TestTotalsOfOneTrainerAreItsOwn(t *testing.T) {
 	total, scale := of[float32](t, 0, 0), of[float32](t, 0)
 	part := ops.Totals{Rows: 3, Over: []int64{7}, Values: []float64{float64(float32(0.1)), -2}}
 	for _, mean := range []bool{false, true} {
-		if err := merge.Totals([]*tensor.Tensor{total}, []*tensor.Tensor{scale}, []bool{mean}, 0, []ops.Totals{part}); err != nil {
+		if err := merge.Totals([]*tensor.Tensor{total}, []*tensor.Tensor{scale}, []bool{mean}, part, []ops.Totals{part}); err != nil {
 			t.Fatal(err)
 		}
 		if got := total.Float32s(); got[0] != 0.1 || got[1] != -2 || scale.Float32s()[0] != 1 {
@@ -72,7 +78,7 @@ func TestTotalsOfOneTrainerAreItsOwn(t *testing.T) {
 func TestTotalsLeaveOutEmptyParts(t *testing.T) {
 	total, scale := of[float32](t, 0), of[float32](t, 7)
 	parts := []ops.Totals{{Rows: 1, Over: []int64{0}, Values: []float64{math.NaN()}}, {Rows: 2, Over: []int64{4}, Values: []float64{5}}}
-	if err := merge.Totals([]*tensor.Tensor{total}, []*tensor.Tensor{scale}, []bool{true}, 0, parts); err != nil {
+	if err := merge.Totals([]*tensor.Tensor{total}, []*tensor.Tensor{scale}, []bool{true}, parts[0], parts); err != nil {
 		t.Fatal(err)
 	}
 	if total.Float32s()[0] != 5 || scale.Float32s()[0] != 0 {
@@ -88,13 +94,13 @@ func TestTotalsRefuse(t *testing.T) {
 		"too many numbers": {Rows: 1, Over: []int64{1}, Values: []float64{1, 2}},
 		"fewer than none":  {Rows: 1, Over: []int64{-1}, Values: []float64{1}},
 	} {
-		err := merge.Totals([]*tensor.Tensor{of[float32](t, 0)}, []*tensor.Tensor{of[float32](t, 0)}, []bool{true}, 0, []ops.Totals{good, bad})
+		err := merge.Totals([]*tensor.Tensor{of[float32](t, 0)}, []*tensor.Tensor{of[float32](t, 0)}, []bool{true}, good, []ops.Totals{good, bad})
 		if !errors.Is(err, fault.ShapeMismatch) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	numbers := []*tensor.Tensor{of[int64](t, 0)}
-	if err := merge.Totals(numbers, numbers, []bool{true}, 0, []ops.Totals{good}); !errors.Is(err, fault.TypeMismatch) {
+	if err := merge.Totals(numbers, numbers, []bool{true}, good, []ops.Totals{good}); !errors.Is(err, fault.TypeMismatch) {
 		t.Errorf("integers: %v", err)
 	}
 }

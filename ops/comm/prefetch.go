@@ -49,6 +49,7 @@ func init() {
 	})
 	ops.Register(ops.Def{
 		Type:    "prefetch",
+		Asks:    true,
 		Class:   ops.Dist,
 		Doc:     "Brings rows of tables from their pservers, as they are after the last round. It waits for them.",
 		Inputs:  []ops.Slot{{Name: "X", Doc: "int32 or int64: rows as split_ids gives them", Duplicable: true}},

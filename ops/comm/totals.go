@@ -17,8 +17,9 @@ func init() {
 	ops.Register(ops.Def{
 		Type:  "share_totals",
 		Class: ops.Dist,
+		Asks:  true,
 		Doc: "Makes sums and means over the whole batch of those that each trainer has made of its rows, for a loss that is a function of them, such as the quotient of " +
-			"two means. It waits for the trainers that have the other rows. A trainer that has the whole batch waits for nobody.",
+			"two means. It waits for the trainers, and the devices of the trainer, that have the other rows. Who has the whole batch waits for nobody.",
 		Inputs: []ops.Slot{{Name: "X", Doc: "float32 or float64: sums and means over the trainer's rows", Duplicable: true},
 			{Name: "Over", Doc: "what each X reduces; only the number of its elements is read", Duplicable: true}},
 		Outputs: []ops.Slot{{Name: "Out", Doc: "for each X the sum or mean over the batch", Duplicable: true},
@@ -89,6 +90,7 @@ func bindShareTotals(b *ops.Binding) (ops.Kernel, error) {
 	step, place := b.Env.Step, int(b.Int("place"))
 	own := ops.Totals{Over: make([]int64, len(x)), Values: make([]float64, 0, numbers)}
 	alone := make([]ops.Totals, 1)
+	join := func(parts []ops.Totals) (ops.Totals, error) { return merge.JoinTotals(out, scale, means, parts) }
 	return func(ctx context.Context) (err error) {
 		own.Rows, own.Values = step.Rows, own.Values[:0]
 		for i, t := range x {
@@ -99,12 +101,12 @@ func bindShareTotals(b *ops.Binding) (ops.Kernel, error) {
 		}
 		if !step.Part {
 			alone[0] = own
-			return merge.Totals(out, scale, means, 0, alone)
+			return merge.Totals(out, scale, means, own, alone)
 		}
-		parts, at, err := sharer.ShareTotals(ctx, place, own)
+		parts, err := sharer.ShareTotals(ctx, place, own, join)
 		if err != nil {
 			return err
 		}
-		return merge.Totals(out, scale, means, at, parts)
+		return merge.Totals(out, scale, means, own, parts)
 	}, nil
 }

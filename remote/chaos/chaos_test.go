@@ -48,14 +48,32 @@ func undisturbed(t *testing.T, m testkit.Model, data map[string][]string, traine
 	return e.Scope(), loss
 }
 
+// undisturbedBySeed gives the model that a seed draws, and what it has after an undisturbed run of some trainers, which is made once for each model.
+func undisturbedBySeed(t *testing.T, data map[string][]string, trainers int) func(seed uint64) (testkit.Model, map[string]*tensor.Tensor) {
+	type run struct {
+		model testkit.Model
+		ends  map[string]*tensor.Tensor
+	}
+	runs := map[bool]run{}
+	return func(seed uint64) (testkit.Model, map[string]*tensor.Tensor) {
+		r, done := runs[sharesTotals(seed)]
+		if !done {
+			r.model = modelOf(t, seed)
+			scope, _ := undisturbed(t, r.model, data, func(uint64) int { return trainers })
+			r.ends = testkit.Persistables(scope, r.model.Program)
+			runs[sharesTotals(seed)] = r
+		}
+		return r.model, r.ends
+	}
+}
+
 // A job of a fixed number of trainers pauses while one is missing. It ends with the parameters of the undisturbed run, bit for bit, and has trained
 // every record once in every pass.
 func TestFixedMembership(t *testing.T) {
-	m := model(t, momentum())
 	data := testkit.Samples(t, t.TempDir(), records())
-	scope, _ := undisturbed(t, m, data, func(uint64) int { return 3 })
-	want := testkit.Persistables(scope, m.Program)
+	of := undisturbedBySeed(t, data, 3)
 	each(t, func(t *testing.T, seed uint64) {
+		m, want := of(seed)
 		out := newRig(t).run(m, spec(3, 3, job.Mode_SYNC), data, draw(seed, *faults, rounds(), 3, 2, anyButScale))
 		if err := testkit.Difference(testkit.Saved(t, out.saved, m.Program), want); err != nil {
 			t.Errorf("the parameters differ from those of the undisturbed run: %v", err)
@@ -68,11 +86,10 @@ func TestFixedMembership(t *testing.T) {
 // checkpoint, and only the processes that were hit are others. In the end both have saved the same as an undisturbed job.
 func TestLostServer(t *testing.T) {
 	const more = 6 // times the records of others: the job must not end while a slow disk takes the checkpoint that is asked for
-	m := model(t, momentum())
 	data := testkit.Samples(t, t.TempDir(), more*records())
-	scope, _ := undisturbed(t, m, data, func(uint64) int { return 2 })
-	want := testkit.Persistables(scope, m.Program)
+	of := undisturbedBySeed(t, data, 2)
 	each(t, func(t *testing.T, seed uint64) {
+		m, want := of(seed)
 		for _, saved := range []bool{false, true} {
 			plan := []disturbance{{what: "kill", whom: "pserver-1", after: rounds() / 4}, {what: "kill", whom: "trainer-0", after: rounds() / 2},
 				{what: "stop", whom: "pserver-0", after: rounds(), lasts: lease + 2*time.Second}}
@@ -103,11 +120,10 @@ func TestLostServer(t *testing.T) {
 // with both, as the seed says, ends with the parameters of the undisturbed run, bit for bit, and has trained every record once in every pass.
 func TestServers(t *testing.T) {
 	const more = 3 // times the records of others: many of these faults cost the job no time
-	m := model(t, momentum())
 	data := testkit.Samples(t, t.TempDir(), more*records())
-	scope, _ := undisturbed(t, m, data, func(uint64) int { return 2 })
-	want := testkit.Persistables(scope, m.Program)
+	of := undisturbedBySeed(t, data, 2)
 	each(t, func(t *testing.T, seed uint64) {
+		m, want := of(seed)
 		standby, saved := seed%3 > 0, seed%3 < 2
 		s := spec(2, 2, job.Mode_SYNC)
 		r := newRig(t)
@@ -217,9 +233,9 @@ func TestEtcdAway(t *testing.T) {
 // An elastic job goes on with those who are left. The law holds for it: the parameters are those of the reference with as many trainers in each
 // round, bit for bit.
 func TestElasticMembership(t *testing.T) {
-	m := model(t, momentum())
 	data := testkit.Samples(t, t.TempDir(), records())
 	each(t, func(t *testing.T, seed uint64) {
+		m := modelOf(t, seed)
 		plan := append([]disturbance{{what: "scale to", whom: "4"}},
 			draw(seed, *faults, rounds(), 4, 2, func(k kind, whom string) bool { return whom != "coordinator" && whom != "etcd" })...)
 		out := newRig(t).run(m, spec(2, 4, job.Mode_SYNC), data, plan)

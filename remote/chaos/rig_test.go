@@ -259,6 +259,33 @@ func model(t testing.TB, o *optimizer.Optimizer) testkit.Model {
 	return testkit.Built(t, m, loss)
 }
 
+// sharesTotals reports whether a seed draws the model of which trainers share totals: every second one, and not the first, which the short form takes.
+func sharesTotals(seed uint64) bool { return seed%2 == 0 }
+
+// modelOf is the model that a seed draws.
+func modelOf(t testing.TB, seed uint64) testkit.Model {
+	t.Helper()
+	if sharesTotals(seed) {
+		return totalled(t, momentum())
+	}
+	return model(t, momentum())
+}
+
+// totalled is model with a loss for which trainers share sums and means over the batch twice in a step: each cost is divided by the sum of the weights of the batch, and
+// their sum by its mean weight.
+func totalled(t testing.TB, o *optimizer.Optimizer) testkit.Model {
+	t.Helper()
+	m := layers.NewModel().Seed(3)
+	r := layers.OpenDataset(m, testkit.Dataset, layers.Field("x", layers.Dims(testkit.Width)), layers.Field("y", layers.Dims(1)))
+	v := layers.Read(layers.DoubleBuffer(layers.Batch(layers.Shuffle(r, 100, 7), batch)))
+	cost := layers.SquareErrorCost(layers.FC(layers.FC(v[0], 40, layers.Act("tanh")), 1), v[1])
+	weight := layers.Scale(layers.Square(v[1]), 1, 0.5)
+	sum := layers.ReduceSum(layers.Div(layers.Mul(cost, weight), layers.Scale(layers.ReduceSum(weight), 1, 1e-3)))
+	loss := layers.Div(sum, layers.Scale(layers.Mean(weight), 1, 0.5), layers.Name("loss"))
+	o.Minimize(loss)
+	return testkit.Built(t, m, loss)
+}
+
 // spec is a job of these trainers, whose members are missed soon and started again as often as needed.
 func spec(trainers, most int32, mode job.Mode) *remote.JobSpec {
 	return &remote.JobSpec{Trainers: trainers, TrainersMax: most, Pservers: 2, MinBlockSize: 64, Mode: mode, RecordsPerTask: 100, MaxRestarts: 1000,

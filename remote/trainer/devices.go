@@ -22,7 +22,7 @@ import (
 // All devices have the same parameters, in the same memory: nobody writes it before all have ended their first halves. Each has temporaries of its own, and
 // its own copy of the state that the first half writes, such as moving statistics; each step begins with the state of the first device.
 //
-// It is the ops.Comm of all devices: the others only fetch rows of tables by it.
+// It is the ops.Comm of the first device, and in otherComm of the others, which only fetch rows of tables and share totals by it.
 type devices struct {
 	*Comm
 	program *program.Program
@@ -43,6 +43,7 @@ type devices struct {
 	weight  int64     // likewise
 	partial bool      // the trainer has a part of the batch of the step
 	old     map[string]*tensor.Tensor
+	totals  deviceTotals
 
 	mu    sync.Mutex
 	rooms map[string]*merge.RowsRoom // by sparse gradient
@@ -94,9 +95,10 @@ func newDevices(c *Comm, p *program.Program, count, position, trainers int, opti
 		d.places[name] = i
 	}
 	d.first = executor.New(append(slices.Clone(options), executor.WithComm(d), executor.WithProfile(kernels))...)
-	for range count - 1 {
+	d.totals.devices = d
+	for i := range count - 1 {
 		scope := d.first.Scope().NewChild()
-		d.others = append(d.others, &device{scope: scope, local: executor.New(append(slices.Clone(options), executor.WithComm(d), executor.WithScope(scope))...)})
+		d.others = append(d.others, &device{scope: scope, local: executor.New(append(slices.Clone(options), executor.WithComm(otherComm{d, i + 1}), executor.WithScope(scope))...)})
 	}
 	return d
 }
@@ -112,10 +114,17 @@ func (d *devices) begin(ctx context.Context, batch *executor.Batch, fetch []stri
 		return batch, nil
 	}
 	d.partial = batch.Step.Part
+	several := 0
+	for k := range int64(len(d.others) + 1) {
+		if from, to := d.bounds(batch, k); from < to {
+			several++
+		}
+	}
+	d.totals.begin(several)
 	var first *executor.Batch
 	last := batch.Step.RowOffset
 	for k := range int64(len(d.others) + 1) {
-		from, to := batch.GlobalRows*(d.index+k)/d.of, batch.GlobalRows*(d.index+k+1)/d.of
+		from, to := d.bounds(batch, k)
 		if from != last || to > batch.Step.RowOffset+batch.Step.Rows {
 			return nil, fault.E(fault.Internal, fault.Gotf("rows %d to %d of %d for device %d of %d", batch.Step.RowOffset, batch.Step.RowOffset+batch.Step.Rows,
 				batch.GlobalRows, d.index+k, d.of), fault.Wantf("rows from %d on", from))
@@ -140,6 +149,11 @@ func (d *devices) begin(ctx context.Context, batch *executor.Batch, fetch []stri
 		}
 	}
 	return first, nil
+}
+
+// bounds returns the rows [from, to) of the batch of all that device k of the trainer has.
+func (d *devices) bounds(batch *executor.Batch, k int64) (from, to int64) {
+	return batch.GlobalRows * (d.index + k) / d.of, batch.GlobalRows * (d.index + k + 1) / d.of
 }
 
 // part returns rows [from, to) of a trainer's batch, with the place that they have in the batch of all.
@@ -221,6 +235,9 @@ func (d *devices) start(ctx context.Context, part *executor.Batch, fetch []strin
 		defer close(done)
 		v.fetched, v.kept, v.err = v.local.RunToUpdate(ctx, d.program, part.Step, feed, fetch, d.keep)
 		v.weight, v.void = v.local.Step().Weight, v.local.Step().Void
+		if v.err != nil {
+			d.totals.fail(v.err)
+		}
 	})
 	return nil
 }

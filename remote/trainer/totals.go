@@ -22,30 +22,29 @@ type totals struct {
 	known []*rpc.PlaceTotals // answers in the step, by place
 }
 
-// ShareTotals implements ops.TotalsSharer. It waits for the trainers that have the other rows of the batch, as long as a call to a server may.
-func (t *totals) ShareTotals(ctx context.Context, place int, own ops.Totals) (all []ops.Totals, at int, err error) {
+// ShareTotals implements ops.TotalsSharer for a trainer without devices. It waits for the trainers that have the other rows of the batch, as long as a call to a server may.
+func (t *totals) ShareTotals(ctx context.Context, place int, own ops.Totals, _ func([]ops.Totals) (ops.Totals, error)) (all []ops.Totals, err error) {
 	c := t.comm
 	if place > len(t.known) {
-		return nil, 0, fault.E(fault.InvalidProgram, fault.Op("share_totals"), fault.Gotf("place %d", place), fault.Wantf("place %d", len(t.known)))
+		return nil, fault.E(fault.InvalidProgram, fault.Op("share_totals"), fault.Gotf("place %d", place), fault.Wantf("place %d", len(t.known)))
 	}
 	if place == len(t.known) {
-		c.Times.Enter(timing.Await)
+		c.Times.Aside(timing.Await)
 		answer, err := t.ask(ctx, place, own)
-		c.Times.Enter(timing.Compute)
+		c.Times.Back()
 		if err != nil {
-			return nil, 0, err
+			return nil, err
 		}
 		t.known = append(t.known, answer)
 	}
 	parts := t.known[place].GetParts()
-	at = slices.IndexFunc(parts, func(p *rpc.Totals) bool { return id.Rank(p.Rank) == c.Rank })
-	if at < 0 {
-		return nil, 0, fault.E(fault.Internal, fault.At(serverName(0)), fault.Gotf("sums and means of round %d without those of trainer %d", c.round(), c.Rank))
+	if !slices.ContainsFunc(parts, func(p *rpc.Totals) bool { return id.Rank(p.Rank) == c.Rank }) {
+		return nil, fault.E(fault.Internal, fault.At(serverName(0)), fault.Gotf("sums and means of round %d without those of trainer %d", c.round(), c.Rank))
 	}
 	for _, p := range parts {
 		all = append(all, ops.Totals{Rows: p.Rows, Over: p.Over, Values: p.Values})
 	}
-	return all, at, nil
+	return all, nil
 }
 
 // ask sends server 0 what the trainer has, and returns what all have.

@@ -55,12 +55,14 @@ type finiteCheck struct {
 }
 
 // isUpdate reports whether an op changes parameters, exchanges variables with other machines, or saves. Everything before the first such op can be
-// computed again. A prefetch of rows belongs to the forward pass: it brings the same rows again.
+// computed again, also by asking others again (ops.Def.Asks).
 func isUpdate(op *program.Op, def *ops.Def) bool {
 	saves := def.Class == ops.FileIO && len(op.OutputNames()) == 0
-	exchanges := def.Class == ops.Dist && op.Type != "prefetch"
-	return op.Role().Has(program.RoleOptimize) || exchanges || def.Class == ops.Serve || saves
+	return op.Role().Has(program.RoleOptimize) || exchanges(def) || def.Class == ops.Serve || saves
 }
+
+// exchanges reports whether an op gives variables to other machines, or gets them there, for good.
+func exchanges(def *ops.Def) bool { return def.Class == ops.Dist && !def.Asks }
 
 // nonFinite returns the index of the first NaN or infinity. It returns -1 if there is none, or if t does not hold floats.
 func nonFinite(t *tensor.Tensor) int {

@@ -130,7 +130,7 @@ func (m *making) toBind() (nodes []*node, ok bool) {
 		if !m.useful[n] || n.def.Class == ops.Control || !in.isTouched(n) {
 			continue
 		}
-		if n.def.Class == ops.Dist || n.def.Class == ops.Serve || n.def.Class == ops.FileIO {
+		if exchanges(n.def) || n.def.Class == ops.Serve || n.def.Class == ops.FileIO {
 			return nil, false
 		}
 		n.dirtyIn = in.walks
