@@ -34,6 +34,14 @@ func (f *findFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.listener, "listener", "", "`ADDR` of the listener, or several, separated by commas, of one that others wait for (default: the one that runs on this machine)")
 }
 
+// addNamespace adds the flag that says in which namespace a job is. does says what the command does there.
+func (f *findFlags) addNamespace(cmd *cobra.Command, does string) {
+	cmd.Flags().StringVar(&f.namespace, "namespace", "", does)
+}
+
+// inNamespace is what --namespace says of a command that names one job.
+const inNamespace = "look in the namespace `NAME` of the listener (default: the one that JOB names, as in ads.digits, else default, or the only one that you may see)"
+
 // open connects to the listener that has a job, which may be empty. Without --listener it is looked for among those of this machine.
 func (f *findFlags) open(ctx context.Context, name string) (*remote.Client, error) {
 	if f.listener != "" {
