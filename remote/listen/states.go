@@ -528,7 +528,13 @@ func (s *Server) ReadState(m *rpc.ReadStateRequest, stream grpc.ServerStreamingS
 // WriteState makes the listener hold a state.
 func (s *Server) WriteState(stream grpc.ClientStreamingServer[rpc.Piece, rpc.WriteStateResponse]) error {
 	m := &rpc.StateValues{}
-	if err := wire.Receive("executor", stream, m, MaxState); err != nil {
+	coming := upload{of: &s.Manager.budget, by: callerOf(stream.Context())}
+	defer coming.end()
+	err := coming.receive(stream.Context(), m, MaxState, uploadSilence, func() ([]byte, error) {
+		p, err := stream.Recv()
+		return p.GetPiece(), err
+	})
+	if err != nil {
 		return err
 	}
 	id, err := s.Manager.states.write(stream.Context(), m)
