@@ -33,6 +33,7 @@ type budget struct {
 	of        map[string]int // by user
 	uploads   int
 	uploadsOf map[string]int // by user
+	decoding  sync.Mutex     // held by who decodes an upload that is whole, which takes its size again, twice, for a moment
 }
 
 // enter takes a place for a call. leave gives it back. Admins have the places of all.

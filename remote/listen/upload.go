@@ -79,13 +79,23 @@ func (u *upload) receive(ctx context.Context, m proto.Message, limit int, silenc
 	}()
 	timer := time.NewTimer(silence)
 	defer timer.Stop()
-	err := wire.ReceivePieces(m, limit, func() ([]byte, error) {
+	whole := false
+	defer func() {
+		if whole {
+			u.of.decoding.Unlock()
+		}
+	}()
+	return wire.ReceivePieces(m, limit, func() ([]byte, error) {
 		timer.Reset(silence)
 		select {
 		case p := <-pieces:
-			if p.err == nil {
+			switch {
+			case p.err == nil:
 				p.err = u.add(len(p.bytes))
-			} else if !errors.Is(p.err, io.EOF) {
+			case errors.Is(p.err, io.EOF): // all is here
+				u.of.decoding.Lock()
+				whole = true
+			default:
 				p.err = wire.FromStatus("caller", p.err)
 			}
 			return p.bytes, p.err
@@ -93,5 +103,4 @@ func (u *upload) receive(ctx context.Context, m proto.Message, limit int, silenc
 			return nil, fault.E(fault.DeadlineExceeded, fault.At("listener"), fault.Gotf("%d bytes of a message, and then nothing for %v", u.bytes, silence), fault.Want("all of it"), fault.Hint("send it again"))
 		}
 	})
-	return err
 }
