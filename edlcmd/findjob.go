@@ -189,13 +189,28 @@ func announce(address string) (withdraw func()) {
 	if err != nil {
 		return func() {}
 	}
-	path := filepath.Join(dir, strings.NewReplacer(":", "_", "/", "_").Replace(address)+".json")
+	path := listedFile(dir, address)
 	temporary := path + ".new"
 	if os.WriteFile(temporary, b, 0o600) != nil || os.Rename(temporary, path) != nil {
 		_ = os.Remove(temporary)
 		return func() {}
 	}
 	return func() { _ = os.Remove(path) }
+}
+
+// listedFile is the file of a listener.
+func listedFile(dir, address string) string {
+	return filepath.Join(dir, strings.NewReplacer(":", "_", "/", "_").Replace(address)+".json")
+}
+
+// isAnnounced reports whether a listener of this user is listed with an address, and its process is there.
+func isAnnounced(address string) bool {
+	dir, err := listenersDir()
+	if err != nil {
+		return false
+	}
+	entry, ok := readListed(listedFile(dir, address))
+	return ok && entry.Address == address && !processGone(entry.PID)
 }
 
 // silentListener is the error of one that is listed, takes connections, and does not answer.
