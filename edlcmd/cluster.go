@@ -45,7 +45,7 @@ type resourceFlags struct {
 func (f *resourceFlags) add(cmd *cobra.Command, does string) {
 	cmd.Flags().BoolVar(&f.on, "kubernetes", false, does)
 	if cmd.Flags().Lookup("namespace") == nil {
-		cmd.Flags().StringVar(&f.namespace, "namespace", "", "look in the namespace `NAME` of the listener (default: the one that JOB names, as in ads.digits, or default); with --kubernetes, in that of the cluster (default: that of the context, or of this pod)")
+		cmd.Flags().StringVar(&f.namespace, "namespace", "", inNamespace+"; with --kubernetes, in that of the cluster (default: that of the context, or of this pod)")
 	}
 	f.placeFlags.add(cmd)
 }

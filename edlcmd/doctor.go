@@ -24,6 +24,7 @@ import (
 	"github.com/edl-go/edl/remote"
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/credential"
+	"github.com/edl-go/edl/remote/launch"
 )
 
 // Bounds of what "edl doctor" finds well.
@@ -72,7 +73,9 @@ func (d *doctor) wrong(about string, err error, do string) {
 type doctorFlags struct {
 	findFlags
 	etcdFlags
-	data string
+	data   string
+	addr   string
+	cgroup string
 }
 
 func newDoctor(c *console) *cobra.Command {
@@ -82,16 +85,21 @@ func newDoctor(c *console) *cobra.Command {
 		Use:   "doctor",
 		Short: "Check what jobs need of this machine: memory, disk, certificates, ports, listener, etcd",
 		Long: `Check what jobs need of this machine, say what is wrong, and what to do. It changes nothing. It exits with status 1 if something is wrong; a warning is
-not wrong. With --listener it also checks the listener at ADDR and the clocks of both machines, with --etcd the servers of an etcd cluster.`,
+not wrong. With --listener it also checks the listener at ADDR and the clocks of both machines, with --etcd the servers of an etcd cluster, and with --cgroup a control group.`,
 		Example: "  edl doctor\n  edl doctor --listener 10.0.0.5:7164 --etcd https://10.0.0.7:2379 --etcd-ca ca.pem",
 		Args:    cobra.NoArgs,
 	}
 	f.findFlags.add(cmd)
 	f.etcdFlags.add(cmd)
 	cmd.Flags().StringVar(&f.data, "data-dir", "", "the data folder of a listener, `DIR` (default: that of \"edl listen\" without flags)")
+	cmd.Flags().StringVar(&f.addr, "addr", defaultAddress, "the address that a listener of this machine is to have, `HOST:PORT`")
+	cmd.Flags().StringVar(&f.cgroup, "cgroup", "", "the control group that \"edl listen --cgroup\" is to use, `DIR`")
 	output = outputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if _, err := f.options(cmd.Flags(), c); err != nil {
+			return err
+		}
+		if err := checkAddress("--addr", f.addr); err != nil {
 			return err
 		}
 		d := &doctor{c: c}
@@ -99,7 +107,8 @@ not wrong. With --listener it also checks the listener at ADDR and the clocks of
 		d.machine()
 		d.credentials()
 		d.folders(f.data)
-		d.ports()
+		d.group(f.cgroup)
+		d.ports(f.addr)
 		d.listener(cmd.Context(), f)
 		d.etcd(cmd.Context(), f)
 		if err := context.Cause(cmd.Context()); err != nil {
@@ -263,8 +272,20 @@ func (d *doctor) folder(about, dir string) {
 	d.ok(about, "%s", text)
 }
 
-// ports checks that roles can listen on the loopback interface.
-func (d *doctor) ports() {
+// group checks the control group that roles are to be bounded by.
+func (d *doctor) group(dir string) {
+	if dir == "" {
+		return
+	}
+	if err := launch.CheckCgroup(dir); err != nil {
+		d.wrong("control group", err, "name another one: edl listen --cgroup DIR")
+		return
+	}
+	d.ok("control group", "%s bounds the cores and the memory of each role", dir)
+}
+
+// ports checks that roles can listen on the loopback interface, and that a listener can have its address, unless one of this user has it.
+func (d *doctor) ports(address string) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err == nil {
 		err = l.Close()
@@ -274,6 +295,20 @@ func (d *doctor) ports() {
 		return
 	}
 	d.ok("ports", "the loopback interface takes servers")
+	if isAnnounced(address) {
+		return
+	}
+	if l, err = net.Listen("tcp", address); err == nil {
+		err = l.Close()
+	}
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		d.warn("address", address+" has a process that is no listener of this user", "end it, or start the listener at another one: edl listen --addr HOST:PORT")
+	case err != nil:
+		d.warn("address", fmt.Sprintf("%s: %v", address, err), "start the listener at another one: edl listen --addr HOST:PORT")
+	default:
+		d.ok("address", "%s is free", address)
+	}
 }
 
 func (d *doctor) listener(ctx context.Context, f *doctorFlags) {

@@ -34,6 +34,14 @@ func (f *findFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.listener, "listener", "", "`ADDR` of the listener, or several, separated by commas, of one that others wait for (default: the one that runs on this machine)")
 }
 
+// addNamespace adds the flag that says in which namespace a job is. does says what the command does there.
+func (f *findFlags) addNamespace(cmd *cobra.Command, does string) {
+	cmd.Flags().StringVar(&f.namespace, "namespace", "", does)
+}
+
+// inNamespace is what --namespace says of a command that names one job.
+const inNamespace = "look in the namespace `NAME` of the listener (default: the one that JOB names, as in ads.digits, else default, or the only one that you may see)"
+
 // open connects to the listener that has a job, which may be empty. Without --listener it is looked for among those of this machine.
 func (f *findFlags) open(ctx context.Context, name string) (*remote.Client, error) {
 	if f.listener != "" {
@@ -181,13 +189,28 @@ func announce(address string) (withdraw func()) {
 	if err != nil {
 		return func() {}
 	}
-	path := filepath.Join(dir, strings.NewReplacer(":", "_", "/", "_").Replace(address)+".json")
+	path := listedFile(dir, address)
 	temporary := path + ".new"
 	if os.WriteFile(temporary, b, 0o600) != nil || os.Rename(temporary, path) != nil {
 		_ = os.Remove(temporary)
 		return func() {}
 	}
 	return func() { _ = os.Remove(path) }
+}
+
+// listedFile is the file of a listener.
+func listedFile(dir, address string) string {
+	return filepath.Join(dir, strings.NewReplacer(":", "_", "/", "_").Replace(address)+".json")
+}
+
+// isAnnounced reports whether a listener of this user is listed with an address, and its process is there.
+func isAnnounced(address string) bool {
+	dir, err := listenersDir()
+	if err != nil {
+		return false
+	}
+	entry, ok := readListed(listedFile(dir, address))
+	return ok && entry.Address == address && !processGone(entry.PID)
 }
 
 // silentListener is the error of one that is listed, takes connections, and does not answer.

@@ -31,6 +31,7 @@ the job that runs, or the one that was started last where none runs.`,
 		},
 	}
 	f.add(cmd)
+	f.addNamespace(cmd, inNamespace)
 	cmd.Flags().StringVarP(&file, "out", "o", "", "write `FILE`")
 	return cmd
 }

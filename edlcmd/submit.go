@@ -212,6 +212,7 @@ command is interrupted, the job goes on. Without JOB it is the job that runs, or
 		},
 	}
 	f.add(cmd)
+	f.addNamespace(cmd, inNamespace)
 	cmd.Flags().Uint64Var(&every, "every", 10, "report every `N` steps")
 	output = outputFlag(cmd)
 	return cmd

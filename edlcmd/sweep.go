@@ -32,6 +32,7 @@ import (
 // sweepFlags are the flags of "edl sweep".
 type sweepFlags struct {
 	file, dir, address string
+	namespace          string
 	parallel           int
 	batch              batchFlag
 	schema             string
@@ -48,7 +49,7 @@ func newSweep(c *console) *cobra.Command {
 
 Results and models go to DIR. The same command again goes on with the trials that have not ended.`,
 		Example: `  edl sweep -f sweep.yaml -o sweep
-  edl sweep -f sweep.yaml -o sweep --remote=10.0.0.5:7164 --parallel 8`,
+  edl sweep -f sweep.yaml -o sweep --remote=10.0.0.5:7164 --parallel 8 --namespace ads`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runSweep(cmd, c, f) },
 	}
@@ -56,6 +57,7 @@ Results and models go to DIR. The same command again goes on with the trials tha
 	flags.StringVarP(&f.file, "file", "f", "", "sweep `FILE` (sweep.yaml)")
 	flags.StringVarP(&f.dir, "out", "o", "", "keep results and models in the directory `DIR`")
 	flags.StringVar(&f.address, "remote", "", "run trials as jobs of the listener at `ADDR`; without it in this process")
+	flags.StringVar(&f.namespace, "namespace", "", "with --remote: put the jobs of trials into the namespace `NAME` of the listener (default: default, or the only one in which you may submit)")
 	flags.IntVar(&f.parallel, "parallel", 0, "run `N` trials at a time (default: what the file says, else one for each core)")
 	f.batch.add(cmd)
 	flags.StringVar(&f.schema, "schema", "", "read tables (CSV, JSON lines, Parquet) among the data by the schema `FILE` of \"edl data infer\"")
@@ -70,6 +72,7 @@ type sweeper struct {
 	folder  string // of the sweep file
 	dir     string
 	address string // of a listener; empty: in this process
+	within  string // the namespace of jobs; empty: where the listener puts jobs of this user
 	prefix  string // of the names of jobs
 	memory  int64  // MiB for each trial of this process; 0: not known
 	tables  tableData
@@ -117,7 +120,7 @@ func runSweep(cmd *cobra.Command, c *console, f *sweepFlags) error {
 	if err != nil {
 		return inFile(f.file, err)
 	}
-	s := &sweeper{console: c, spec: spec, folder: filepath.Dir(f.file), dir: f.dir, address: f.address, results: map[int]*trialResult{}}
+	s := &sweeper{console: c, spec: spec, folder: filepath.Dir(f.file), dir: f.dir, address: f.address, within: f.namespace, results: map[int]*trialResult{}}
 	if s.trials, err = spec.List(); err != nil {
 		return inFile(f.file, err)
 	}
@@ -134,6 +137,8 @@ func runSweep(cmd *cobra.Command, c *console, f *sweepFlags) error {
 		if err := checkAddress("--remote", f.address); err != nil {
 			return err
 		}
+	} else if err := refuseIdle(cmd.Flags(), []string{"namespace"}, "trials in this process", "it together with --remote=ADDR"); err != nil {
+		return err
 	}
 	parallel := min(cmp.Or(f.parallel, spec.Parallel, runtime.GOMAXPROCS(0)), len(s.trials))
 	if f.address == "" {

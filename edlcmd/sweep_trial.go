@@ -20,6 +20,7 @@ import (
 	"github.com/edl-go/edl/edlcmd/internal/sweep"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/metrics"
+	"github.com/edl-go/edl/remote/jobspec"
 )
 
 // programOf is the path of the program of a trial. Relative ones are taken from the folder of the sweep file, as those of a job file are.
@@ -112,15 +113,16 @@ func (s *sweeper) trial(ctx context.Context, r sweep.Run) (*trialResult, error) 
 // endJob ends the job that a process which was killed has left of the run, and lets the listener forget its state: both have the name that the run needs. What is wrong with the
 // listener, the run says.
 func (s *sweeper) endJob(ctx context.Context, r sweep.Run) {
-	client, err := (&findFlags{listener: s.address}).open(ctx, s.job(r))
+	client, err := (&findFlags{listener: s.address}).open(ctx, "")
 	if err != nil {
 		return
 	}
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(ctx, stopTime)
 	defer cancel()
-	_ = client.Stop(ctx, s.job(r))
-	_ = client.ReleaseState(ctx, s.job(r)) // a job that has ended well may have left one
+	id := jobspec.ID(s.within, s.job(r))
+	_ = client.Stop(ctx, id)
+	_ = client.ReleaseState(ctx, id) // a job that has ended well may have left one
 }
 
 // job is the name of the job of a run.
@@ -195,6 +197,9 @@ func (s *sweeper) arguments(r sweep.Run) []string {
 	}
 	if s.address != "" {
 		args = append(args, "--remote="+s.address, "--name="+s.job(r))
+		if s.within != "" {
+			args = append(args, "--namespace="+s.within)
+		}
 	}
 	return args
 }

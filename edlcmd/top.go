@@ -40,7 +40,7 @@ train in a second. A user with roles in some namespaces only sees the jobs there
 				return err
 			}
 			defer client.Close()
-			t := &topView{client: client, seen: map[string]seenJob{}}
+			t := &topView{client: client, namespace: f.namespace, seen: map[string]seenJob{}}
 			screen := terminalOf(c.out)
 			if once || output.value == "json" || screen == nil {
 				return t.show(cmd.Context(), c.out, output.value)
@@ -63,6 +63,7 @@ train in a second. A user with roles in some namespaces only sees the jobs there
 		},
 	}
 	f.add(cmd)
+	f.addNamespace(cmd, "only jobs of the namespace `NAME` (default: all that you may see)")
 	cmd.Flags().BoolVar(&once, "once", false, "show all once, also on a terminal")
 	cmd.Flags().DurationVar(&every, "every", 2*time.Second, "look again after `TIME`")
 	output = outputFlag(cmd)
@@ -74,8 +75,9 @@ const clearScreen = "\x1b[H\x1b[2J"
 
 // A topView is what "edl top" knows of one look for the next.
 type topView struct {
-	client *remote.Client
-	seen   map[string]seenJob
+	client    *remote.Client
+	namespace string // of the jobs that are shown; empty: all
+	seen      map[string]seenJob
 }
 
 // A seenJob is how far a job was.
@@ -103,7 +105,7 @@ func (t *topView) show(ctx context.Context, w io.Writer, output string) error {
 	if err != nil {
 		return err
 	}
-	jobs, err := t.client.Jobs(ctx)
+	jobs, err := remote.FindJobs(ctx, t.client, remote.JobFilter{Namespace: t.namespace})
 	if err != nil {
 		return err
 	}

@@ -106,7 +106,7 @@ func TestEveryMethodAsksWhoCalls(t *testing.T) {
 		"an expired user":     issue(userName("u", credential.Admin), -time.Minute),
 	}
 	node := listener(t, remote.WithEtcd(r.etcd...), remote.WithNode("asked"))
-	methods := 0
+	methods, tried := 0, map[protoreflect.Name]bool{}
 	for _, s := range []struct {
 		address string
 		service string
@@ -122,6 +122,7 @@ func TestEveryMethodAsksWhoCalls(t *testing.T) {
 		if d == nil {
 			t.Fatalf("there is no service %s", s.service)
 		}
+		tried[d.Name()] = true
 		for i, group := range []map[string]*credential.Credentials{strangers, s.extra, old} {
 			for who, c := range group {
 				var side *wire.Side
@@ -148,6 +149,11 @@ func TestEveryMethodAsksWhoCalls(t *testing.T) {
 				}
 				conn.Close()
 			}
+		}
+	}
+	for i := range rpc.File_proto_rpc_rpc_proto.Services().Len() {
+		if d := rpc.File_proto_rpc_rpc_proto.Services().Get(i); !tried[d.Name()] {
+			t.Errorf("who may call the service %s?", d.Name())
 		}
 	}
 	if methods < 100 {

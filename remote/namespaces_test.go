@@ -64,6 +64,9 @@ func TestNamespacesOfAListener(t *testing.T) {
 	if err != nil || id != "ads.hers" {
 		t.Fatal(id, err)
 	}
+	if s, err := ann.Status(bounded(t), "hers"); err != nil || s.Job != id { // by the name that she has submitted it with
+		t.Fatal(s, err)
+	}
 	state, err := ann.WriteState(bounded(t), &rpc.StateValues{})
 	if err != nil || !strings.HasPrefix(state, "ads.") {
 		t.Fatal(state, err)

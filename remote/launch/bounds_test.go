@@ -122,11 +122,23 @@ func TestWhatIsNoControlGroup(t *testing.T) {
 	} {
 		_, err := launch.OpenCgroup(dir)
 		expectFault(t, err, fault.InvalidArgument, dir, says)
+		expectFault(t, launch.CheckCgroup(dir), fault.InvalidArgument, dir, says)
 	}
 	whole := fakeGroup(t, "cpu memory")
+	expectFault(t, launch.CheckCgroup(whole), fault.InvalidArgument, whole, "cgroup.subtree_control")
 	group, err := launch.OpenCgroup(whole)
 	if err != nil || group.Dir() != whole {
 		t.Fatal(group, err)
+	}
+	for procs, says := range map[string]string{"": "", "1\n22\n": "2 processes are in it"} {
+		if err := os.WriteFile(filepath.Join(whole, "cgroup.procs"), []byte(procs), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := launch.CheckCgroup(whole); says != "" {
+			expectFault(t, err, fault.InvalidArgument, whole, says, "DelegateSubgroup")
+		} else if err != nil {
+			t.Error(err)
+		}
 	}
 	if err := os.RemoveAll(whole); err != nil {
 		t.Fatal(err)

@@ -23,21 +23,55 @@ const groupPrefix = "edl-"
 // cpuPeriod is the time of cpu.max in which a role may use its share, in microseconds.
 const cpuPeriod = 100_000
 
-// OpenCgroup returns the group of a folder, such as /sys/fs/cgroup/edl.slice/edl.service. Groups of roles that have ended with their keeper are removed.
-func OpenCgroup(dir string) (*Cgroup, error) {
+// CheckCgroup tells why OpenCgroup would fail with a folder. It changes nothing.
+func CheckCgroup(dir string) error {
+	if err := checkControllers(dir); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(filepath.Join(dir, "cgroup.subtree_control"), os.O_WRONLY, 0)
+	if err == nil {
+		err = f.Close()
+	}
+	var procs []byte
+	if err == nil {
+		procs, err = os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+	}
+	if n := len(strings.Fields(string(procs))); err == nil && n > 0 {
+		err = fmt.Errorf("%d processes are in it", n)
+	}
+	if err != nil {
+		return givesNothing(dir, err)
+	}
+	return nil
+}
+
+// checkControllers checks that a folder is a control group with the controllers that roles need.
+func checkControllers(dir string) error {
 	has, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
 	if err != nil {
-		return nil, fault.E(fault.InvalidArgument, fault.At(dir), fault.Got("no control group of version 2"), fault.Want("a folder below /sys/fs/cgroup with the file cgroup.controllers"), fault.Cause(err))
+		return fault.E(fault.InvalidArgument, fault.At(dir), fault.Got("no control group of version 2"), fault.Want("a folder below /sys/fs/cgroup with the file cgroup.controllers"), fault.Cause(err))
 	}
 	for _, controller := range []string{"cpu", "memory"} {
 		if !slices.Contains(strings.Fields(string(has)), controller) {
-			return nil, fault.E(fault.InvalidArgument, fault.At(dir), fault.Got("controllers: "+strings.TrimSpace(string(has))), fault.Want("cpu and memory among them"),
+			return fault.E(fault.InvalidArgument, fault.At(dir), fault.Got("controllers: "+strings.TrimSpace(string(has))), fault.Want("cpu and memory among them"),
 				fault.Hint("let the group above delegate them: Delegate=yes in a unit of systemd"))
 		}
 	}
+	return nil
+}
+
+func givesNothing(dir string, err error) error {
+	return fault.E(fault.InvalidArgument, fault.At(dir), fault.Got("a control group that gives its controllers to no other"),
+		fault.Want("a group of this user in which no process is"), fault.Cause(err), fault.Hint("with systemd: Delegate=yes and DelegateSubgroup=listener"))
+}
+
+// OpenCgroup returns the group of a folder, such as /sys/fs/cgroup/edl.slice/edl.service. Groups of roles that have ended with their keeper are removed.
+func OpenCgroup(dir string) (*Cgroup, error) {
+	if err := checkControllers(dir); err != nil {
+		return nil, err
+	}
 	if err := set(dir, "cgroup.subtree_control", "+cpu +memory"); err != nil {
-		return nil, fault.E(fault.InvalidArgument, fault.At(dir), fault.Got("a control group that gives its controllers to no other"),
-			fault.Want("a group of this user in which no process is"), fault.Cause(err), fault.Hint("with systemd: Delegate=yes and DelegateSubgroup=listener"))
+		return nil, givesNothing(dir, err)
 	}
 	left, err := filepath.Glob(filepath.Join(dir, groupPrefix+"*"))
 	for _, group := range left {

@@ -61,6 +61,18 @@ func (c caller) home(named string) (string, error) {
 		fault.Hint("with --namespace NAME, one of "+cmp.Or(strings.Join(may, ", "), "none")))
 }
 
+// means is the id of the job or state that a caller names: a name without a namespace is one in default, or where that is not for the caller, in the only namespace that is. So
+// what home has given a place is found by the name that it was submitted with.
+func (c caller) means(id string) string {
+	if strings.Contains(id, jobspec.Separator) || c.sees(credential.DefaultNamespace) {
+		return id
+	}
+	if may := c.name.Where(credential.Viewer); len(may) == 1 {
+		return jobspec.ID(may[0], id)
+	}
+	return id
+}
+
 func callerOf(ctx context.Context) caller {
 	name, asked := wire.Caller(ctx)
 	if !asked || name.Kind == credential.Listener {
@@ -125,5 +137,6 @@ func acted(ctx context.Context, s *Server, id string) (*Job, error) {
 
 // seen returns a job that the caller of a context may know of. Of one in another namespace it says what it says where there is none.
 func seen(ctx context.Context, m *Manager, id string) (*Job, error) {
-	return find(m, id, callerOf(ctx).sees)
+	by := callerOf(ctx)
+	return find(m, by.means(id), by.sees)
 }

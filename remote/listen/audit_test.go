@@ -2,12 +2,20 @@ package listen
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
@@ -103,7 +111,16 @@ func TestBudgets(t *testing.T) {
 		t.Errorf("%d calls and %v are left", b.calls, b.of)
 	}
 
-	one, other := upload{of: b}, upload{of: b}
+	one, other := upload{of: b, by: root}, upload{of: b, by: bob}
+	his := upload{of: b, by: bob}
+	if err := errors.Join(his.add(5), other.add(maxUploadsOfUser-5)); err != nil {
+		t.Fatal(err)
+	}
+	if err := his.add(1); !errors.Is(err, fault.TooLarge) || !strings.Contains(err.Error(), `"bob"`) {
+		t.Errorf("more bytes than a user has room for: %v", err)
+	}
+	his.end()
+	other.end()
 	if err := errors.Join(one.add(maxUploads-5), other.add(5)); err != nil {
 		t.Fatal(err)
 	}
@@ -111,12 +128,50 @@ func TestBudgets(t *testing.T) {
 		t.Errorf("more bytes than there is room for: %v", err)
 	}
 	one.end()
-	if err := other.add(maxUploads - 5); err != nil {
+	if err := other.add(maxUploadsOfUser - 5); err != nil {
 		t.Errorf("room that is free again: %v", err)
 	}
 	other.end()
-	if b.uploads != 0 {
-		t.Errorf("%d bytes are left", b.uploads)
+	if b.uploads != 0 || len(b.uploadsOf) != 0 {
+		t.Errorf("%d bytes and %v are left", b.uploads, b.uploadsOf)
+	}
+}
+
+// A message that does not go on takes room only for a while, one that was given up is no error of the listener, and each piece counts.
+func TestUploadsEnd(t *testing.T) {
+	for what, c := range map[string]struct {
+		then func(ctx context.Context) ([]byte, error) // after the first piece
+		want error
+	}{
+		"silence":  {func(ctx context.Context) ([]byte, error) { <-ctx.Done(); return nil, ctx.Err() }, fault.DeadlineExceeded},
+		"the end":  {func(context.Context) ([]byte, error) { return nil, io.EOF }, nil},
+		"given up": {func(context.Context) ([]byte, error) { return nil, status.Error(codes.Canceled, "context canceled") }, fault.Canceled},
+		"too much": {func(context.Context) ([]byte, error) { return make([]byte, 8), nil }, fault.TooLarge},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, over := context.WithCancel(t.Context())
+			defer over()
+			b, eve := &budget{}, caller{user: "eve", access: credential.Submitter}
+			other, u := upload{of: b, by: eve}, upload{of: b, by: eve}
+			if err := other.add(maxUploadsOfUser - 8); err != nil {
+				t.Fatal(err)
+			}
+			began, first := time.Now(), true
+			err := u.receive(ctx, &job.JobSpec{}, maxSpec, time.Minute, func() ([]byte, error) {
+				if !first {
+					return c.then(ctx)
+				}
+				first = false
+				return proto.Marshal(&job.JobSpec{Name: "x"})
+			})
+			if !errors.Is(err, c.want) || time.Since(began) > time.Minute || u.bytes == 0 {
+				t.Errorf("%s: %v after %v, %d bytes", what, err, time.Since(began), b.uploads)
+			}
+			u.end()
+			if other.end(); b.uploads != 0 {
+				t.Errorf("%s: %d bytes are left", what, b.uploads)
+			}
+		})
 	}
 }
 

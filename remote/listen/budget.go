@@ -13,11 +13,12 @@ import (
 
 // What callers may hold of a listener at a time, each user and all together. A listener without these bounds would end with one caller.
 const (
-	maxCalls       = 4096    // calls under way, such as those that watch a job
-	maxCallsOfUser = 512     // of one user
-	maxUploads     = 2 << 30 // bytes of Submits that have not arrived whole
-	maxRoles       = 1024    // roles of all jobs that run, where Config says nothing
-	maxPlans       = 2       // programs that are decoded, checked and divided at a time
+	maxCalls         = 4096    // calls under way, such as those that watch a job
+	maxCallsOfUser   = 512     // of one user
+	maxUploads       = 2 << 30 // bytes of jobs and states that have not arrived whole
+	maxUploadsOfUser = 1 << 30 // of one user: no less than maxSpec and MaxState
+	maxRoles         = 1024    // roles of all jobs that run, where Config says nothing
+	maxPlans         = 2       // programs that are decoded, checked and divided at a time
 )
 
 // over is the error of a budget that is used up.
@@ -27,10 +28,12 @@ func over(budget, who string, most int, raise string) error {
 
 // A budget counts what callers hold. It is safe for concurrent use.
 type budget struct {
-	mu      sync.Mutex
-	calls   int
-	of      map[string]int // by user
-	uploads int
+	mu        sync.Mutex
+	calls     int
+	of        map[string]int // by user
+	uploads   int
+	uploadsOf map[string]int // by user
+	decoding  sync.Mutex     // held by who decodes an upload that is whole, which takes its size again, twice, for a moment
 }
 
 // enter takes a place for a call. leave gives it back. Admins have the places of all.
@@ -56,32 +59,6 @@ func (b *budget) enter(c caller) (leave func(), err error) {
 			delete(b.of, c.user)
 		}
 	}, nil
-}
-
-// An upload is a message that has not arrived whole.
-type upload struct {
-	of    *budget
-	bytes int
-}
-
-// add takes room for more bytes.
-func (u *upload) add(bytes int) error {
-	u.of.mu.Lock()
-	defer u.of.mu.Unlock()
-	if u.of.uploads+bytes > maxUploads {
-		return over("bytes of jobs that are being submitted", "all users", maxUploads, "submit again when others have")
-	}
-	u.of.uploads += bytes
-	u.bytes += bytes
-	return nil
-}
-
-// end gives the room back.
-func (u *upload) end() {
-	u.of.mu.Lock()
-	defer u.of.mu.Unlock()
-	u.of.uploads -= u.bytes
-	u.bytes = 0
 }
 
 // planInTurn makes the role programs of a job when few others are being made, so that large programs take their memory one after the other.

@@ -6,7 +6,7 @@
 //
 // Its files in reading order:
 //
-//   - manager.go: Manager, the jobs of a listener; server.go: Server, its calls; access.go: who may make them; budget.go: how many; audit.go: what is noted of them; allowed.go: what jobs may read and write
+//   - manager.go: Manager, the jobs of a listener; server.go: Server, its calls; access.go: who may make them; budget.go: how many; upload.go: what arrives in pieces; audit.go: what is noted of them; allowed.go: what jobs may read and write
 //   - journal.go: what is written of a job that runs; takeover.go: a listener that goes, and the one after it that goes on with its jobs
 //   - data.go: Data, what outlives a listener: jobs that can be resumed, and their checkpoints; recall.go: those jobs are listed; checkpoints.go: from a checkpoint to the start of an attempt
 //   - plan.go: from a JobSpec to role programs; programs.go: those of a job that another build has begun; jobstate.go: what a job starts with and leaves; states.go: the states that the listener holds between jobs; lasting.go: those that outlive it

@@ -65,3 +65,20 @@ func TestHomeOfASubmission(t *testing.T) {
 		}
 	}
 }
+
+// A name without a namespace is what the same user has submitted with it.
+func TestJobsAreFoundByTheirShortNames(t *testing.T) {
+	for _, c := range []struct{ roles, id, want string }{
+		{"submitter", "digits", "digits"}, {"submitter@ads", "digits", "ads.digits"}, {"viewer@ads", "digits", "ads.digits"}, {"submitter@ads", "rank.digits", "rank.digits"},
+		{"submitter@ads,viewer@rank", "digits", "digits"}, {"viewer,submitter@ads", "digits", "digits"}, {"submitter@ads,viewer@default", "digits", "digits"}, {"admin", "digits", "digits"},
+	} {
+		access, within, err := credential.ParseGrants(strings.Split(c.roles, ",")...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		by := caller{user: "ann", access: access, name: credential.Name{Kind: credential.User, User: "ann", Access: access, Within: within}}
+		if got := by.means(c.id); got != c.want {
+			t.Errorf("%s means by %s: %s, want %s", c.roles, c.id, got, c.want)
+		}
+	}
+}

@@ -41,13 +41,10 @@ func (s *Server) Describe(context.Context, *rpc.DescribeRequest) (*rpc.DescribeR
 // Submit takes a job. If the answer cannot be delivered, nobody knows the id of the job, and it is stopped.
 func (s *Server) Submit(stream grpc.ClientStreamingServer[rpc.SubmitRequest, rpc.SubmitResponse]) error {
 	spec := &job.JobSpec{}
-	coming := upload{of: &s.Manager.budget}
+	coming := upload{of: &s.Manager.budget, by: callerOf(stream.Context())}
 	defer coming.end()
-	err := wire.ReceivePieces(spec, maxSpec, func() ([]byte, error) {
+	err := coming.receive(stream.Context(), spec, maxSpec, uploadSilence, func() ([]byte, error) {
 		m, err := stream.Recv()
-		if err == nil {
-			err = coming.add(len(m.Piece))
-		}
 		return m.GetPiece(), err
 	})
 	if err != nil {

@@ -513,10 +513,12 @@ func readStream(root *os.Root, name string, size int64) ([]byte, error) {
 
 // ReadState returns variables of a state that the listener holds.
 func (s *Server) ReadState(m *rpc.ReadStateRequest, stream grpc.ServerStreamingServer[rpc.Piece]) error {
-	if err := s.Manager.states.mayUse(callerOf(stream.Context()), m.State, ""); err != nil {
+	by := callerOf(stream.Context())
+	id := by.means(m.State)
+	if err := s.Manager.states.mayUse(by, id, ""); err != nil {
 		return err
 	}
-	values, err := s.Manager.states.read(m.State, m.Names)
+	values, err := s.Manager.states.read(id, m.Names)
 	if err != nil {
 		return err
 	}
@@ -526,7 +528,13 @@ func (s *Server) ReadState(m *rpc.ReadStateRequest, stream grpc.ServerStreamingS
 // WriteState makes the listener hold a state.
 func (s *Server) WriteState(stream grpc.ClientStreamingServer[rpc.Piece, rpc.WriteStateResponse]) error {
 	m := &rpc.StateValues{}
-	if err := wire.Receive("executor", stream, m, MaxState); err != nil {
+	coming := upload{of: &s.Manager.budget, by: callerOf(stream.Context())}
+	defer coming.end()
+	err := coming.receive(stream.Context(), m, MaxState, uploadSilence, func() ([]byte, error) {
+		p, err := stream.Recv()
+		return p.GetPiece(), err
+	})
+	if err != nil {
 		return err
 	}
 	id, err := s.Manager.states.write(stream.Context(), m)
@@ -542,8 +550,10 @@ func (s *Server) WriteState(stream grpc.ClientStreamingServer[rpc.Piece, rpc.Wri
 
 // ReleaseState lets the listener forget a state.
 func (s *Server) ReleaseState(ctx context.Context, m *rpc.ReleaseStateRequest) (*rpc.ReleaseStateResponse, error) {
-	if err := s.Manager.states.mayUse(callerOf(ctx), m.State, ""); err != nil {
+	by := callerOf(ctx)
+	id := by.means(m.State)
+	if err := s.Manager.states.mayUse(by, id, ""); err != nil {
 		return nil, err
 	}
-	return &rpc.ReleaseStateResponse{}, s.Manager.states.release(m.State)
+	return &rpc.ReleaseStateResponse{}, s.Manager.states.release(id)
 }

@@ -3,6 +3,7 @@ package web
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/remote/view"
 )
 
@@ -39,7 +41,9 @@ type about struct {
 	Address string `json:"address"`
 	Version string `json:"version"`
 	Jobs    int    `json:"jobs"`
-	Error   string `json:"error,omitempty"` // why what is shown is old
+	// Namespaces are those of all jobs that are seen, at most maxNamespaces, in order.
+	Namespaces []string `json:"namespaces"`
+	Error      string   `json:"error,omitempty"` // why what is shown is old
 }
 
 // A row is one job in the table of jobs.
@@ -70,19 +74,30 @@ type row struct {
 // maxSpark is how many points of a series stand in a row.
 const maxSpark = 60
 
+// maxNamespaces is how many namespaces a page offers.
+const maxNamespaces = 200
+
 // maxRows is how many jobs are listed: those that run, then those that were started last.
 const maxRows = 200
 
-// overviewPage is the table of the jobs that are seen.
-func (s *Server) overviewPage(p page, seen func(id string) bool, now time.Time) {
-	n := 0
+// overviewPage is the table of the jobs that are seen: of those in one namespace, or of all if it is empty.
+func (s *Server) overviewPage(p page, seen func(id string) bool, namespace string, now time.Time) {
+	n, namespaces := 0, map[string]bool{}
 	s.hub.known(seen, func(t *tracked) {
+		within := jobspec.NamespaceOf(t.status.Job)
+		if len(namespaces) < maxNamespaces {
+			namespaces[within] = true
+		}
+		if namespace != "" && namespace != within {
+			return
+		}
 		if n < maxRows {
 			p.put("row/"+t.status.Job, t.row(n, now))
 		}
 		n++
 	})
-	a := about{Address: s.cfg.Address, Version: s.cfg.Version, Jobs: n}
+	a := about{Address: s.cfg.Address, Version: s.cfg.Version, Jobs: n, Namespaces: slices.AppendSeq([]string{}, maps.Keys(namespaces))}
+	slices.Sort(a.Namespaces)
 	s.hub.mu.Lock()
 	if s.hub.err != nil {
 		a.Error = s.hub.err.Error()

@@ -28,6 +28,9 @@ func answer(w http.ResponseWriter, p page) {
 	_, _ = w.Write(b)
 }
 
+// namespaceOf is the namespace that a request asks about; empty: all.
+func namespaceOf(q *http.Request) string { return q.URL.Query().Get("namespace") }
+
 // overview answers with the table of jobs.
 func (s *Server) overview(w http.ResponseWriter, q *http.Request) {
 	if err := s.hub.ask(q.Context()); err != nil {
@@ -35,7 +38,7 @@ func (s *Server) overview(w http.ResponseWriter, q *http.Request) {
 		return
 	}
 	p := page{}
-	s.overviewPage(p, seenBy(q.Context()), time.Now())
+	s.overviewPage(p, seenBy(q.Context()), namespaceOf(q), time.Now())
 	answer(w, p)
 }
 
@@ -47,12 +50,12 @@ func (s *Server) job(w http.ResponseWriter, q *http.Request) {
 		return
 	}
 	p := page{}
-	s.overviewPage(p, seenBy(q.Context()), time.Now())
+	s.overviewPage(p, seenBy(q.Context()), namespaceOf(q), time.Now())
 	s.jobPage(p, id, time.Now())
 	answer(w, p)
 }
 
-// stream sends the table of jobs and, if the query names one, the page of a job, and then what changes of them, until the caller goes or its token counts no
+// stream sends the table of jobs, of one namespace if the query names one, and, if the query names one, the page of a job, and then what changes of them, until the caller goes or its token counts no
 // more. Each event is an object of keys and values, with a number that rises by one.
 func (s *Server) stream(w http.ResponseWriter, q *http.Request) {
 	id := q.URL.Query().Get("job")
@@ -74,7 +77,7 @@ func (s *Server) stream(w http.ResponseWriter, q *http.Request) {
 	for {
 		next := s.hub.next()
 		p := page{}
-		s.overviewPage(p, seenBy(q.Context()), time.Now())
+		s.overviewPage(p, seenBy(q.Context()), namespaceOf(q), time.Now())
 		if id != "" {
 			s.jobPage(p, id, time.Now())
 		}

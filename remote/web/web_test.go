@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"net"
 	"net/http"
@@ -167,6 +168,24 @@ func TestRoutesOfANamespace(t *testing.T) {
 				}
 				return false
 			})
+		}
+	}
+	header := "Bearer " + s.tokens.Lend("all", credential.Viewer)
+	for asked, of := range map[string][]string{"ads": {"ads"}, "default": {"default"}, "rank": nil, "": {"ads", "default"}} {
+		p := page{}
+		if err := json.NewDecoder(s.get(t, "/api/jobs?namespace="+asked, header).Body).Decode(&p); err != nil {
+			t.Fatal(err)
+		}
+		shown := map[string]bool{}
+		for key := range p {
+			if id, ok := strings.CutPrefix(key, "row/"); ok {
+				shown[jobspec.NamespaceOf(id)] = true
+			}
+		}
+		var a about
+		unpack(t, p, "listener", &a)
+		if got := slices.Sorted(maps.Keys(shown)); !slices.Equal(got, of) || !slices.Equal(a.Namespaces, []string{"ads", "default"}) {
+			t.Errorf("of the namespace %q there are jobs of %v, and there are the namespaces %v", asked, got, a.Namespaces)
 		}
 	}
 }

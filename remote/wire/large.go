@@ -177,12 +177,13 @@ func SendPieces(m proto.Message, send func(piece []byte) error) error {
 }
 
 // ReceivePieces joins pieces until io.EOF and decodes them into m. It refuses a stream as soon as it has more than limit bytes, and a stream without
-// a piece.
+// a piece. While pieces arrive they take their own bytes and no more; when the last one is there, as much again for a moment, so that they lie behind each other.
 func ReceivePieces(m proto.Message, limit int, recv func() ([]byte, error)) error {
-	var b []byte
-	for n := 0; ; n++ {
+	var pieces [][]byte
+	size := 0
+	for {
 		piece, err := recv()
-		if errors.Is(err, io.EOF) && n > 0 {
+		if errors.Is(err, io.EOF) && len(pieces) > 0 {
 			break
 		}
 		if errors.Is(err, io.EOF) {
@@ -191,10 +192,18 @@ func ReceivePieces(m proto.Message, limit int, recv func() ([]byte, error)) erro
 		if err != nil {
 			return err
 		}
-		if len(piece) > limit-len(b) {
+		if len(piece) > limit-size {
 			return fault.E(fault.TooLarge, fault.Got("a message of more than "+fmt.Sprint(limit)+" bytes"))
 		}
-		b = append(b, piece...)
+		size += len(piece)
+		pieces = append(pieces, piece)
+	}
+	b := pieces[0]
+	if len(pieces) > 1 {
+		b = make([]byte, 0, size)
+		for i, piece := range pieces {
+			b, pieces[i] = append(b, piece...), nil
+		}
 	}
 	return fault.Wrap(fault.Corrupt, "message", proto.Unmarshal(b, m))
 }

@@ -185,7 +185,7 @@ func Refused(err error) error {
 		return e("a certificate of another authority", "that of the listener", sameFile)
 	case ours && strings.Contains(why, "does not look like a TLS handshake"):
 		return e("a server that does not speak TLS", "a listener of this version", "look at the address")
-	case ours && (strings.Contains(why, "deadline exceeded") || strings.Contains(why, "timeout")):
+	case Silent(err) && (ours || strings.Contains(text, "use of closed network connection")): // which this end has closed after a while
 		return fault.E(fault.Unavailable, fault.At(f.Where), fault.Got("a server that took the connection and says nothing"), fault.Want("one that answers"),
 			fault.Hint("it hangs, is paused, or has too much to do: look at its log"))
 	case ours && (strings.Contains(why, "EOF") || strings.Contains(why, "reset by peer") || strings.Contains(why, "broken pipe")):

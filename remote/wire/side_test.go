@@ -21,8 +21,9 @@ func TestRefused(t *testing.T) {
 		`connection error: desc = "transport: authentication handshake failed: tls: first record does not look like a TLS handshake"`: {fault.Denied, "does not speak TLS"},
 		`connection error: desc = "transport: authentication handshake failed: tls: failed to verify certificate: x509: certificate signed by unknown authority"`: {fault.Denied,
 			"another authority"},
-		`error reading server preface: remote error: tls: bad certificate`: {fault.Denied, "bad certificate"},
-		`dial tcp 127.0.0.1:9: connect: connection refused`:                {fault.Unavailable, "connection refused"},
+		`error reading server preface: read tcp 127.0.0.1:1->127.0.0.1:2: use of closed network connection`: {fault.Unavailable, "says nothing"},
+		`error reading server preface: remote error: tls: bad certificate`:                                  {fault.Denied, "bad certificate"},
+		`dial tcp 127.0.0.1:9: connect: connection refused`:                                                 {fault.Unavailable, "connection refused"},
 	} {
 		err := Refused(fault.E(fault.Unavailable, fault.At("listener"), fault.Cause(errors.New(text))))
 		if !errors.Is(err, want.kind) || !strings.Contains(err.Error(), want.says) {

@@ -342,7 +342,22 @@ func TestDashboard(t *testing.T) {
 	if said != "" {
 		t.Errorf("the console says:\n%s", said)
 	}
+	// The jobs of one namespace, by the address and by choice. Who chooses with the keyboard may choose again at once.
+	s.run("submit", "demo/program.pb", "--data", "train=demo/data/train-*", "--passes", "1", "--namespace", "ads", "--name", "clicks", "--listener", s.listener())
 	base, _, _ := strings.Cut(s.url, "#")
+	b.open(base)
+	b.until(s, "jobs of two namespaces", says("tbody th", "ads.clicks"), says("tbody th", "digits"), says("#namespace option", "ads"))
+	b.shoot("namespace-light", 1280, 400, "light")
+	b.open(base + "#/namespace/ads")
+	b.until(s, "jobs of one namespace", says("h1", "Jobs in the namespace ads"), says("tbody th", "ads.clicks"), `document.querySelectorAll("tbody tr").length === 1`,
+		`document.querySelector("#namespace").value === "ads"`)
+	b.click("tbody a", "ads.clicks")
+	b.until(s, "the page of its job", says("h1", "Job ads.clicks"))
+	b.click("#home", "EDL")
+	b.until(s, "the namespace again", says("h1", "Jobs in the namespace ads"))
+	value[bool](b, `(() => { const e = document.querySelector("#namespace"); e.focus(); e.value = ""; e.dispatchEvent(new Event("change")); return true; })()`)
+	b.until(s, "all jobs again", says("tbody th", "digits"), says("tbody th", "ads.clicks"), `document.activeElement.id === "namespace"`)
+
 	b.open(base)
 	value[bool](b, `sessionStorage.clear() === undefined`)
 	b.open(base + "?again")

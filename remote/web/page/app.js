@@ -13,6 +13,7 @@ const embedded = document.getElementById("data");
 let values = new Map(); // what the listener has told, by key
 let view = null; // draws values
 let reading = null; // aborts the stream that is read
+let namespaces = []; // of the jobs that the listener has told of
 
 function token() {
   const given = new URLSearchParams(location.hash.slice(1)).get("token");
@@ -99,15 +100,34 @@ function askToken(reason) {
   field.focus();
 }
 
-// overview is the page of all jobs: those that do not go on first.
-function overview() {
+// namespaceBox chooses of which namespace the jobs are shown. The choice is part of the address.
+function namespaceBox(within) {
+  const select = el("select", { id: "namespace", onchange: () => { location.hash = select.value ? `#/namespace/${encodeURIComponent(select.value)}` : "#/"; } });
+  const node = el("div", { class: "row", hidden: true }, el("label", { for: "namespace" }, "Namespace"), select);
+  let offered = "";
+  const update = () => {
+    const all = [...new Set([...namespaces, within])].filter(Boolean).sort();
+    node.hidden = !within && all.length < 2 && document.activeElement !== select;
+    if (all.join() === offered) return;
+    offered = all.join();
+    select.replaceChildren(el("option", { value: "" }, "all"), ...all.map((n) => el("option", { value: n, selected: n === within }, n)));
+  };
+  update();
+  return { node, update };
+}
+
+// overview is the page of all jobs, or of those in a namespace: those that do not go on first.
+function overview(within) {
+  const box = namespaceBox(within);
   const stuck = el("div", { class: "why", role: "status", "aria-live": "polite" });
   const table = el("section", { "aria-labelledby": "jobs" }, el("h2", { id: "jobs" }, "Jobs"));
   const place = el("div");
   table.append(place);
-  show(el("h1", {}, "Jobs of this listener"), stuck, table);
+  show(el("h1", {}, within ? `Jobs in the namespace ${within}` : "Jobs of this listener"), stuck, box.node, table);
   let said = "";
   view = () => {
+    namespaces = values.get("listener")?.namespaces ?? namespaces;
+    box.update();
     const rows = [...values].filter(([k]) => k.startsWith("row/")).map(([, v]) => v).sort((a, b) => a.order - b.order);
     const held = rows.filter((r) => r.stalled);
     const text = held.map((r) => `${r.job} does not go on: ${r.why}`).join("\n") || (rows.some((r) => !r.ended) ? "All jobs that run go on." : "No job runs.");
@@ -117,7 +137,7 @@ function overview() {
       stuck.replaceChildren(...(held.length ? held.map((r) => el("p", {}, jobLink(r.job), ` does not go on: ${r.why}`)) : [el("p", {}, text)]));
     }
     const focus = place.contains(document.activeElement) ? document.activeElement.textContent : null;
-    place.replaceChildren(jobTable(rows, "No job yet. Start one with \"edl run --remote=ADDR\"."));
+    place.replaceChildren(jobTable(rows, within ? "No job in this namespace that you may see." : "No job yet. Start one with \"edl run --remote=ADDR\"."));
     if (focus !== null) [...place.querySelectorAll("a")].find((a) => a.textContent === focus)?.focus();
   };
 }
@@ -196,16 +216,36 @@ function logBox(id) {
   return el("section", { "aria-label": "Log" }, el("h2", {}, "Log"), box);
 }
 
+// addressed is what the address names after a prefix, or null.
+function addressed(prefix) {
+  if (!location.hash.startsWith(prefix)) return null;
+  const name = location.hash.slice(prefix.length);
+  try {
+    return decodeURIComponent(name);
+  } catch { // somebody has typed a %
+    return name;
+  }
+}
+
 function route() {
   token();
-  const id = location.hash.startsWith("#/job/") ? decodeURIComponent(location.hash.slice(6)) : null;
-  setText(document.getElementById("where"), id === null ? "" : `/ ${id}`);
-  document.title = id === null ? "EDL" : `${id} - EDL`;
+  const id = addressed("#/job/");
+  const within = addressed("#/namespace/") ?? "";
+  const chosen = document.activeElement?.id === "namespace"; // who chooses with the keyboard may choose again
+  const title = id ?? within;
+  setText(document.getElementById("where"), title ? `/ ${title}` : "");
+  document.title = title ? `${title} - EDL` : "EDL";
   values = new Map();
-  follow(id === null ? "/api/stream" : `/api/stream?job=${encodeURIComponent(id)}`);
-  if (id === null) overview();
-  else job(id);
-  main.focus();
+  if (id === null) {
+    document.getElementById("home").setAttribute("href", within ? location.hash : "#/"); // where the page of a job leads back to
+    follow(within ? `/api/stream?namespace=${encodeURIComponent(within)}` : "/api/stream");
+    overview(within);
+  } else {
+    follow(`/api/stream?job=${encodeURIComponent(id)}`);
+    job(id);
+  }
+  if (chosen && id === null) document.getElementById("namespace").focus();
+  else main.focus();
 }
 
 if (embedded) {
