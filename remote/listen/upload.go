@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/edl-go/edl/fault"
@@ -99,6 +100,8 @@ func (u *upload) receive(ctx context.Context, m proto.Message, limit int, silenc
 				p.err = wire.FromStatus("caller", p.err)
 			}
 			return p.bytes, p.err
+		case <-ctx.Done():
+			return nil, wire.FromStatus("caller", status.FromContextError(ctx.Err()).Err())
 		case <-timer.C:
 			return nil, fault.E(fault.DeadlineExceeded, fault.At("listener"), fault.Gotf("%d bytes of a message, and then nothing for %v", u.bytes, silence), fault.Want("all of it"), fault.Hint("send it again"))
 		}

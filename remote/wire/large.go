@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
@@ -176,11 +177,15 @@ func SendPieces(m proto.Message, send func(piece []byte) error) error {
 	}
 }
 
+// smallPieces is how many bytes of small pieces are kept together as they arrive.
+const smallPieces = 64 << 10
+
 // ReceivePieces joins pieces until io.EOF and decodes them into m. It refuses a stream as soon as it has more than limit bytes, and a stream without
-// a piece. While pieces arrive they take their own bytes and no more; when the last one is there, as much again for a moment, so that they lie behind each other.
+// a piece. While pieces arrive they take about their own bytes, however small they are; when the last one is there, as much again for a moment, so that they lie behind each
+// other.
 func ReceivePieces(m proto.Message, limit int, recv func() ([]byte, error)) error {
 	var pieces [][]byte
-	size := 0
+	size, own := 0, false // own: nobody else has the memory of the last piece
 	for {
 		piece, err := recv()
 		if errors.Is(err, io.EOF) && len(pieces) > 0 {
@@ -196,7 +201,15 @@ func ReceivePieces(m proto.Message, limit int, recv func() ([]byte, error)) erro
 			return fault.E(fault.TooLarge, fault.Got("a message of more than "+fmt.Sprint(limit)+" bytes"))
 		}
 		size += len(piece)
-		pieces = append(pieces, piece)
+		last := len(pieces) - 1
+		switch {
+		case last < 0 || len(pieces[last])+len(piece) > smallPieces:
+			pieces, own = append(pieces, piece), false
+		case own:
+			pieces[last] = append(pieces[last], piece...)
+		default:
+			pieces[last], own = slices.Concat(pieces[last], piece), true
+		}
 	}
 	b := pieces[0]
 	if len(pieces) > 1 {

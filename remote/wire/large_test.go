@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"slices"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -110,6 +111,41 @@ func TestPieces(t *testing.T) {
 				t.Errorf("%d bytes with a limit of one less: %v", total, err)
 			}
 		}
+	}
+}
+
+// Small pieces, and empty ones, take no memory beyond their bytes, and nobody writes into what the caller of recv has.
+func TestSmallPieces(t *testing.T) {
+	m := &rpc.SubmitRequest{Piece: make([]byte, 100_000)}
+	for i := range m.Piece {
+		m.Piece[i] = byte(i * 7)
+	}
+	encoded, err := proto.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pieces [][]byte
+	for i := range encoded {
+		pieces = append(pieces, encoded[i:i+1], nil)
+	}
+	got, before := &rpc.SubmitRequest{}, slices.Clone(encoded)
+	if err := wire.ReceivePieces(got, len(encoded), from(pieces)); err != nil || !proto.Equal(got, m) || !slices.Equal(encoded, before) {
+		t.Errorf("pieces of a byte: %v", err)
+	}
+	least := testing.AllocsPerRun(1, func() {
+		n := 0
+		err := wire.ReceivePieces(&rpc.SubmitRequest{}, 10, func() ([]byte, error) {
+			if n++; n > 1_000_000 {
+				return nil, io.EOF
+			}
+			return nil, nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	if least > 100 {
+		t.Errorf("a million empty pieces take %v allocations", least)
 	}
 }
 
