@@ -3,8 +3,8 @@ package wire_test
 import (
 	"errors"
 	"io"
-	"strings"
 	"slices"
+	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
