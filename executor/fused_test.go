@@ -205,6 +205,41 @@ func TestMergedAttention(t *testing.T) {
 	}
 }
 
+// The rows of the table of fused_embedding_fc_lstm have the bias of the gates in them: of its Bias only the peepholes count.
+func TestMergedLSTMOfLookups(t *testing.T) {
+	const width = 2
+	ids, err := tensor.FromSlice([]int64{3, 0, 1, 2, 3}, 5, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids.SetLoD([][]int64{{0, 2, 5}})
+	for _, peepholes := range []bool{false, true} {
+		extent := int64(4 * width)
+		if peepholes {
+			extent = 7 * width
+		}
+		bias := fixture.Numbers(4, 1, extent)
+		feed := executor.Feed{"ids": ids, "e": fixture.Numbers(2, 4, 4*width), "u": fixture.Numbers(3, width, 4*width), "b": bias}
+		got := fused(t, &program.Op{Type: "fused_embedding_fc_lstm", Inputs: map[string][]string{"Ids": slot("ids"), "Embeddings": slot("e"), "WeightH": slot("u"), "Bias": slot("b")},
+			Outputs: map[string][]string{"Hidden": slot("out"), "Cell": slot("cell"), "XX": slot("xx")},
+			Attrs:   map[string]program.Attr{"use_peepholes": peepholes, "use_seq": true, "is_reverse": true}}, "out", feed)
+		own := bias.Clone()
+		clear(own.Float32s()[:4*width])
+		feed = executor.Feed{"ids": ids, "e": feed["e"], "u": feed["u"], "b": own}
+		want := made(t, feed, func(v map[string]layers.Variable) layers.Variable {
+			rows := layers.OpInto(v["e"].Model(), "lookup_table", layers.In{"W": {v["e"]}, "Ids": {v["ids"]}}, nil, layers.In{"Out": layers.NewVariables(v["e"].Model(), "rows", 1)}).All("Out")
+			m := v["e"].Model()
+			m.Append(&program.Op{Type: "lstm", Inputs: map[string][]string{"Input": slot(rows[0].Name()), "Weight": slot("u"), "Bias": slot("b")},
+				Outputs: map[string][]string{"Hidden": slot("out"), "Cell": slot("cell")}, Attrs: map[string]program.Attr{"use_peepholes": peepholes, "is_reverse": true}})
+			out, _ := m.Variable("out")
+			return out
+		})
+		if !near(got, want) {
+			t.Errorf("peepholes %t: %v, want %v", peepholes, got.Float32s(), want.Float32s())
+		}
+	}
+}
+
 // Sequences: merged gru, lstm, convolution and lookups are layers on projected rows.
 func TestMergedOpsOfSequences(t *testing.T) {
 	const width = 2

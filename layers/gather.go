@@ -1,6 +1,10 @@
 package layers
 
-import "github.com/edl-go/edl/tensor"
+import (
+	"slices"
+
+	"github.com/edl-go/edl/tensor"
+)
 
 // Gather takes rows of x: row i of the result is row index[i] of x. index has whole numbers, [N] or [N, 1].
 //
@@ -172,4 +176,14 @@ func triangle(x Variable, diagonal int, lower bool, opts []Option) Variable {
 func FillLike(x Variable, value float64, opts ...Option) Variable {
 	l := start("fill_any_like", opts, nil, x)
 	return l.result(l.op("fill_any_like", In{"X": {x}}, Attrs{"value": value}, "Out"))
+}
+
+// IndexPut writes values to elements of a copy of x. indices has an int32 or int64 variable for each of the first axes of x, which repeat where their extents are 1, or one mask of
+// bool. values has the dims of all indices together, or one row for each element of the mask that is true, and the axes of x that have no index; it repeats where extents are 1.
+// With add the values are added.
+//
+// Options: Name. Op: index_put.
+func IndexPut(x Variable, indices []Variable, values Variable, add bool, opts ...Option) Variable {
+	l := start("index_put", opts, nil, slices.Concat([]Variable{x, values}, indices)...)
+	return l.result(l.op("index_put", In{"x": {x}, "indices": indices, "value": {values}}, Attrs{"accumulate": add}, "out"))
 }

@@ -41,6 +41,57 @@ func Solve(x, y Variable, opts ...Option) Variable {
 	return l.result(l.op("solve", In{"X": {x}, "Y": {y}}, nil, "Out"))
 }
 
+// SolveTriangular solves the systems x*out = y, of which only the upper or the lower triangle of x counts. y has a column for each right side. One of both may be the
+// same for all systems, without their axes. A 0 on the diagonal ends the run.
+//
+// Options: Name. Op: triangular_solve.
+func SolveTriangular(x, y Variable, upper bool, opts ...Option) Variable {
+	l := start("triangular_solve", opts, nil, x, y)
+	return l.result(l.op("triangular_solve", In{"X": {x}, "Y": {y}}, Attrs{"upper": upper}, "Out"))
+}
+
+// CholeskySolve solves the systems a*out = y, where factor is what Cholesky makes of a. y has a column for each right side.
+//
+// Options: Name. Op: cholesky_solve.
+func CholeskySolve(y, factor Variable, opts ...Option) Variable {
+	l := start("cholesky_solve", opts, nil, y, factor)
+	return l.result(l.op("cholesky_solve", In{"X": {y}, "Y": {factor}}, nil, "Out"))
+}
+
+// QR factors the matrices [m, n] on the last two axes of x: orthogonal columns [m, k], and a factor [k, n] that is 0 below the diagonal, k the smaller of m and n.
+//
+// Options: Name (of the first). Op: qr.
+func QR(x Variable, opts ...Option) (orthogonal, triangular Variable) {
+	l := start("qr", opts, nil, x)
+	outs := l.multi("qr", In{"X": {x}}, nil, "Q", "R")
+	return l.result(outs[0]), outs[1]
+}
+
+// SVD has the singular values of the matrices [m, n] on the last two axes of x, in descending order, and their vectors as columns [m, k] and as rows [k, n], k the smaller of m and n.
+//
+// Options: Name (of values). Op: svd.
+func SVD(x Variable, opts ...Option) (left, values, right Variable) {
+	l := start("svd", opts, nil, x)
+	outs := l.multi("svd", In{"X": {x}}, nil, "U", "S", "VH")
+	return outs[0], l.result(outs[1]), outs[2]
+}
+
+// MatrixRank has the ranks of the matrices on the last two axes of x, int64: how many singular values the precision of the type tells from 0.
+//
+// Options: Name. Op: matrix_rank.
+func MatrixRank(x Variable, opts ...Option) Variable {
+	l := start("matrix_rank", opts, nil, x)
+	return l.result(l.op("matrix_rank", In{"X": {x}}, nil, "Out"))
+}
+
+// LogDeterminant has the signs of the determinants of the matrices on the last two axes of x, and the logarithms of their magnitudes, [2, ...].
+//
+// Options: Name. Op: slogdeterminant.
+func LogDeterminant(x Variable, opts ...Option) Variable {
+	l := start("slogdeterminant", opts, nil, x)
+	return l.result(l.op("slogdeterminant", In{"Input": {x}}, nil, "Out"))
+}
+
 // Atan2 is the angle of points, from -pi to pi: atan(y/x) in the quadrant of (x, y), for each element.
 //
 // Options: Name. Op: atan2.

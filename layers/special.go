@@ -23,9 +23,26 @@ func Logit(x Variable, eps float64, opts ...Option) Variable {
 // I0 is the modified Bessel function of the first kind of order 0.
 //
 // Options: Name. Op: i0.
-func I0(x Variable, opts ...Option) Variable {
-	l := start("i0", opts, nil, x)
-	return l.result(l.op("i0", In{"x": {x}}, nil, "out"))
+func I0(x Variable, opts ...Option) Variable { return bessel("i0", x, opts) }
+
+// I0e is I0 times exp(-|x|), for each element.
+//
+// Options: Name. Op: i0e.
+func I0e(x Variable, opts ...Option) Variable { return bessel("i0e", x, opts) }
+
+// I1 is the modified Bessel function of the first kind of order 1, for each element.
+//
+// Options: Name. Op: i1.
+func I1(x Variable, opts ...Option) Variable { return bessel("i1", x, opts) }
+
+// I1e is I1 times exp(-|x|), for each element.
+//
+// Options: Name. Op: i1e.
+func I1e(x Variable, opts ...Option) Variable { return bessel("i1e", x, opts) }
+
+func bessel(op string, x Variable, opts []Option) Variable {
+	l := start(op, opts, nil, x)
+	return l.result(l.op(op, In{"x": {x}}, nil, "out"))
 }
 
 // FMax is the larger of x and y, and where one of them is NaN the other. Options as Add.

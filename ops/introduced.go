@@ -45,7 +45,7 @@ var introduced = []struct{ releases, ops string }{
 		temporal_shift top_k_v2 trace tree_conv tril_triu trilinear_interp unbind unfold unique unique_with_counts unsqueeze2 var_conv_2d where
 		where_index yolo_box yolov3_loss argsort isinf isnan isfinite_v2 isinf_v2 isnan_v2 silu frobenius_norm
 		seed select_input select_output tensor_array_to_tensor merge_lod_tensor_infer fake_quantize_dequantize_abs_max dequantize_abs_max dequantize_log`},
-	{"2.x", `nms solve graph_send_recv segment_pool elementwise_heaviside fold index_add logcumsumexp pixel_unshuffle repeat_interleave acosh asinh atanh einsum isclose adamw check_finite_and_unscale update_loss_scaling bicubic_interp_v2 bilinear_interp_v2 bincount broadcast_tensors clip_by_norm conj cumprod determinant digamma eigh
+	{"2.x", `nms solve qr svd matrix_rank slogdeterminant triangular_solve cholesky_solve index_put i0e i1 i1e graph_send_recv segment_pool elementwise_heaviside fold index_add logcumsumexp pixel_unshuffle repeat_interleave acosh asinh atanh einsum isclose adamw check_finite_and_unscale update_loss_scaling bicubic_interp_v2 bilinear_interp_v2 bincount broadcast_tensors clip_by_norm conj cumprod determinant digamma eigh
 		elementwise_fmax elementwise_fmin expm1 fill_diagonal fused_attention fused_feedforward hard_swish i0 label_smooth lerp lgamma linear_interp_v2
 		log10 log2 logit matmul_v2 matrix_power merged_adam merged_momentum mode multiclass_nms3 multinomial mv nearest_interp_v2 pad3d
 		put_along_axis sparse_momentum take_along_axis tile trilinear_interp_v2 trunc unique_consecutive viterbi_decode bitwise_and bitwise_not

@@ -8,7 +8,11 @@ var aliases = map[string]string{
 	"conditional_block_infer": "conditional_block",
 	"channel_shuffle":         "shuffle_channel",
 	"channel_shuffle_grad":    "shuffle_channel_grad",
+	"eigvalsh":                "eigh", // which writes the eigenvectors, too
+	"eigvalsh_grad":           "eigh_grad",
 	"fetch_v2":                "fetch",
+	"gammaln":                 "lgamma",
+	"gammaln_grad":            "lgamma_grad",
 	"grad_add":                "elementwise_add",
 	"reduce_amax":             "reduce_max", // the gradients differ where elements are equal
 	"reduce_amin":             "reduce_min",
@@ -28,9 +32,13 @@ func renameAliases(p *Program) {
 					delete(op.Attrs, "groups")
 				}
 				op.Type = name
-				for _, attr := range []string{"dst_place_type", "deepcopy", "use_calc_stream", "use_model_parallel", "ring_id"} {
+				for _, attr := range []string{"dst_place_type", "deepcopy", "use_calc_stream", "use_model_parallel", "ring_id", "is_test"} {
 					delete(op.Attrs, attr)
 				}
+			}
+			if strings.TrimSuffix(op.Type, "_grad") == "lgamma" {
+				renameSlots(op.Inputs)
+				renameSlots(op.Outputs)
 			}
 			if op.Type == "einsum" || op.Type == "einsum_grad" { // what the forward op has computed on the way for its gradient, which computes it again here
 				for _, slot := range []string{"InnerCache", "XShape"} {
@@ -60,9 +68,9 @@ func renameKinds(b *Block) {
 	}
 }
 
-// renameSlots gives slots that Fluid before 2.0 has under another name the name of today.
+// renameSlots gives slots that another release, or another name of the op, has under another name the name that the op has here.
 func renameSlots(slots map[string][]string) {
-	for _, pair := range [...][2]string{{"last_h", "LastH"}, {"last_c", "LastC"}} {
+	for _, pair := range [...][2]string{{"last_h", "LastH"}, {"last_c", "LastC"}, {"x", "X"}, {"out", "Out"}} {
 		for _, suffix := range []string{"", GradSuffix} {
 			old, name := pair[0]+suffix, pair[1]+suffix
 			if list, ok := slots[old]; ok && slots[name] == nil {

@@ -62,6 +62,7 @@ func Decode(data []byte, limits Limits) (*Program, error) {
 	useMasters(p)
 	separate(p)
 	splitFused(p)
+	declareDeterminants(p)
 	giveSingleNumbers(p)
 	readTables(p)
 	both := []*Program{p}

@@ -68,6 +68,8 @@ var fusedOps = map[string]func(*splitter) bool{
 	"fusion_seqconv_eltadd_relu":         splitSequenceConv,
 	"fusion_gru":                         splitGRU,
 	"fusion_lstm":                        splitLSTM,
+	"fused_embedding_fc_lstm":            splitEmbeddingLSTM,
+	"rrelu":                              splitRandomRelu,
 	"softmax_mask_fuse":                  splitMaskedSoftmax,
 	"fused_fc_elementwise_layernorm":     splitFCLayerNorm,
 
@@ -400,32 +402,18 @@ func splitRepeatedFC(s *splitter) bool {
 	return true
 }
 
-func splitSequenceConv(s *splitter) bool {
-	rows, sum := s.between("Out"), s.between("Out")
-	s.add("sequence_conv", map[string][]string{"X": {s.in("X")}, "Filter": {s.in("Filter")}}, slots{"Out": rows}, nil, "contextLength", "contextStart", "contextStride")
-	s.pair("elementwise_add", rows, s.in("Bias"), sum, nil)
-	s.unary("relu", sum, s.out("Out"), nil)
-	return true
-}
-
-func splitGRU(s *splitter) bool {
-	x := s.between("Hidden")
-	s.pair("mul", s.in("X"), s.in("WeightX"), x, nil)
-	s.add("gru", map[string][]string{"Input": {x}, "H0": {s.op.In("H0")}, "Weight": {s.in("WeightH")}, "Bias": {s.op.In("Bias")}},
-		slots{"Hidden": s.out("Hidden")}, nil,
-		"activation", "gate_activation", "is_reverse", "origin_mode")
-	return true
-}
-
-func splitLSTM(s *splitter) bool {
-	x, cell := s.between("Hidden"), s.op.Out("Cell")
-	if cell == "" || cell == Empty {
-		cell = s.between("Hidden")
+// splitRandomRelu writes rrelu of inference, whose slope is the mean of those that training draws.
+func splitRandomRelu(s *splitter) bool {
+	number := func(name string, otherwise float64) float64 {
+		if v, ok := s.op.Float(name); ok {
+			return v
+		}
+		return otherwise
 	}
-	s.pair("mul", s.in("X"), s.in("WeightX"), x, nil)
-	s.add("lstm", map[string][]string{"Input": {x}, "H0": {s.op.In("H0")}, "C0": {s.op.In("C0")}, "Weight": {s.in("WeightH")}, "Bias": {s.in("Bias")}},
-		slots{"Hidden": s.out("Hidden"), "Cell": cell}, nil,
-		"use_peepholes", "is_reverse", "gate_activation", "cell_activation", "candidate_activation")
+	if test, _ := s.op.Bool("is_test"); !test {
+		return false
+	}
+	s.unary("leaky_relu", s.in("X"), s.out("Out"), map[string]Attr{"alpha": float32((number("lower", 1./8) + number("upper", 1./3)) / 2)})
 	return true
 }
 

@@ -5,14 +5,15 @@ import (
 	"strings"
 )
 
-// leanGradients says of ops which of their inputs Fluid leaves out of the op that computes their gradient, because its kernel does not read them. Here a gradient takes the
-// dims of what it writes from them. out is the output of the op whose gradient that op reads.
+// leanGradients says of ops which of their inputs and outputs Fluid leaves out of the op that computes their gradient, because its kernel does not read them. Here a gradient
+// takes the dims of what it writes from them. out is the output of the op whose gradient that op reads.
 var leanGradients = map[string]struct {
-	out    string
-	inputs []string
+	out   string
+	slots []string
 }{
 	"affine_grid":       {"Output", []string{"Theta"}},
 	"center_loss":       {"Loss", []string{"Label", "Centers", "CenterUpdateRate"}},
+	"eigh":              {"Eigenvalues", []string{"Eigenvalues"}}, // eigvalsh
 	"graph_send_recv":   {"Out", []string{"Out_size"}},
 	"group_norm":        {"Y", []string{"X"}}, // Fluid before 1.8 computes from Y
 	"multiplex":         {"Out", []string{"X"}},
@@ -29,7 +30,7 @@ var leanGradients = map[string]struct {
 	"warpctc":           {"Loss", []string{"Label", "LabelLength"}},
 }
 
-// completeGradients gives the gradients of such ops these inputs. It leaves out what was written again since the op read it: then Verify says what is missing.
+// completeGradients gives the gradients of such ops these variables. It leaves out what was written again since the op read it: then Verify says what is missing.
 func completeGradients(p *Program) {
 	type forward struct {
 		op *Op
@@ -57,16 +58,20 @@ func completeGradients(p *Program) {
 			if !found {
 				continue
 			}
-			for _, slot := range lean.inputs {
-				if len(op.Inputs[slot]) > 0 || len(f.op.Inputs[slot]) == 0 {
+			for _, slot := range lean.slots {
+				names := f.op.Inputs[slot]
+				if len(names) == 0 {
+					names = f.op.Outputs[slot]
+				}
+				if len(op.Inputs[slot]) > 0 || len(names) == 0 {
 					continue
 				}
 				fresh := true
-				for _, name := range f.op.Inputs[slot] {
+				for _, name := range names {
 					fresh = fresh && written[name] <= f.at
 				}
 				if fresh {
-					op.Inputs[slot] = f.op.Inputs[slot]
+					op.Inputs[slot] = names
 				}
 			}
 		}

@@ -53,6 +53,19 @@ func TestGradientsGetInputsOfTheirOps(t *testing.T) {
 	}
 }
 
+// The gradient of eigvalsh reads the eigenvectors alone.
+func TestGradientsGetOutputsOfTheirOps(t *testing.T) {
+	p := program.New()
+	for _, name := range []string{"x", "values", "vectors", "values@GRAD", "x@GRAD"} {
+		p.Global().EnsureVar(program.Var{Name: name, Kind: program.LoDTensor, DType: tensor.Float32, Dims: []int64{2}})
+	}
+	p.Global().Append(&program.Op{Type: "eigvalsh", Inputs: map[string][]string{"X": {"x"}}, Outputs: map[string][]string{"Eigenvalues": {"values"}, "Eigenvectors": {"vectors"}}})
+	p.Global().Append(&program.Op{Type: "eigvalsh_grad", Inputs: map[string][]string{"Eigenvectors": {"vectors"}, "Eigenvalues@GRAD": {"values@GRAD"}}, Outputs: map[string][]string{"X@GRAD": {"x@GRAD"}}})
+	if got := decode(t, encode(t, p)).Global().Ops[1]; got.Type != "eigh_grad" || got.In("Eigenvalues") != "values" {
+		t.Errorf("got %v of %v", got.Type, got.Inputs)
+	}
+}
+
 // Gradients that an op of Fluid computes, and other ops here.
 func TestGradientsByOtherOps(t *testing.T) {
 	for _, c := range []struct {

@@ -7,7 +7,7 @@ const withSingleNumbers = 2005000
 
 // singleNumbers says of ops whose result has the dims [1] here, as in Fluid, where it is one number, whether that is so. rank is that of the first input as it is declared.
 var singleNumbers = map[string]func(op *Op, rank int) bool{
-	"accuracy": always, "allclose": always, "determinant": ofRank(2), "dist": always, "equal_all": always, "is_empty": always, "lod_array_length": always, "mean": always,
+	"accuracy": always, "allclose": always, "determinant": ofRank(2), "dist": always, "equal_all": always, "is_empty": always, "lod_array_length": always, "matrix_rank": ofRank(2), "mean": always,
 	"size": always, "squared_l2_norm": always, "trace": ofRank(2),
 	"arg_max": reducesOne, "arg_min": reducesOne, "dot": ofRank(1), "gather_nd": ofRank(1), "kthvalue": reducesOne, "matmul": ofRank(1), "matmul_v2": ofRank(1), "mode": reducesOne,
 	"unbind": ofRank(1), "unstack": ofRank(1),

@@ -39,10 +39,22 @@ func Trigamma(x float64) float64 {
 	return sum + 1/x + r/2 + r/x*(1./6-r*(1./30-r*(1./42-r*(1./30-r*(5./66-r*691./2730)))))
 }
 
-// BesselI is the modified Bessel function of the first kind of order 0 or 1: the sum of (x/2)**(2k+order)/(k!*(k+order)!), or the asymptotic series where
-// |x| is large.
-func BesselI(order int, x float64) float64 {
+// BesselI0 and BesselI1 are the modified Bessel functions of the first kind of the orders 0 and 1.
+func BesselI0(x float64) float64 { return bessel(0, x, false) }
+
+// BesselI1 is the function of order 1.
+func BesselI1(x float64) float64 { return bessel(1, x, false) }
+
+// BesselI0e is BesselI0 times exp(-|x|), which does not overflow.
+func BesselI0e(x float64) float64 { return bessel(0, x, true) }
+
+// BesselI1e is BesselI1 times exp(-|x|), which does not overflow.
+func BesselI1e(x float64) float64 { return bessel(1, x, true) }
+
+// bessel is the sum of (x/2)**(2k+order)/(k!*(k+order)!), or the asymptotic series where |x| is large, times exp(-|x|) if it is scaled.
+func bessel(order int, x float64, scaled bool) float64 {
 	u := math.Abs(x)
+	exponent := 0.0
 	var value float64
 	if u < 30 {
 		term := 1.0
@@ -53,13 +65,21 @@ func BesselI(order int, x float64) float64 {
 			value += term
 			term *= u * u / 4 / (k * (k + float64(order)))
 		}
+		if scaled {
+			exponent = -u
+		}
 	} else {
 		mu, term := float64(4*order*order), 1.0
 		for k := 1.0; k < 30 && math.Abs(term) > math.Abs(value)*1e-17; k++ {
 			value += term
 			term *= -(mu - (2*k-1)*(2*k-1)) / (k * 8 * u)
 		}
-		value *= math.Exp(u - 0.5*math.Log(2*math.Pi*u)) // in one exponent, so that it does not overflow early
+		if exponent = -0.5 * math.Log(2*math.Pi*u); !scaled {
+			exponent += u // in one exponent, so that it does not overflow early
+		}
+	}
+	if exponent != 0 {
+		value *= math.Exp(exponent)
 	}
 	if order == 1 && x < 0 {
 		return -value

@@ -50,6 +50,30 @@ func init() {
 		Cost: opkit.PerElement(16), Bind: opkit.BindFloats("Input", bindDeterminantGrad[float32], bindDeterminantGrad[float64]),
 	})
 	opkit.Register(ops.Def{
+		Type:    "slogdeterminant",
+		Doc:     "The signs of the determinants of matrices, and the logarithms of their magnitudes: 0 and minus infinity for a matrix without an inverse.",
+		Inputs:  in("Input", "float, the last two extents equal"),
+		Outputs: out("Out", "[2, ...] with the dims of Input without the last two, [2, 1] if none is left: the signs, and then the logarithms"),
+		Infer: func(s *ops.Shapes) error {
+			x := s.In("Input")
+			if err := isSquare(s, "Input"); err != nil {
+				return err
+			}
+			dims := append([]int64{2}, x.Dims[:len(x.Dims)-2]...)
+			if len(dims) == 1 {
+				dims = append(dims, 1)
+			}
+			s.Set("Out", x.DType, dims...)
+			return nil
+		},
+		Cost:      opkit.PerElement(8),
+		MixesRows: opkit.Mixes,
+		Bind:      opkit.BindFloats("Input", bindLogDeterminant[float32], bindLogDeterminant[float64]),
+	}, opkit.Gradient{
+		Doc: "dInput = transpose(inverse(Input)) times dOut of the logarithm. A matrix without an inverse is an error.", Inputs: []string{"Input"}, Wrt: []string{"Input"},
+		Cost: opkit.PerElement(16), Bind: opkit.BindFloats("Input", bindLogDeterminantGrad[float32], bindLogDeterminantGrad[float64]),
+	})
+	opkit.Register(ops.Def{
 		Type:      "matrix_power",
 		Doc:       "The power n of matrices. Negative powers are those of the inverse, and a matrix that has none is an error.",
 		Inputs:    in("X", "float, the last two extents equal"),
@@ -140,18 +164,42 @@ func bindDeterminant[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	}})
 }
 
+func bindLogDeterminant[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
+	x, to := b.In("Input"), b.Out("Out")
+	count, n := matrices(x)
+	work := b.Scratch(tensor.Float64, b.Parts()*n*n)
+	return b.Loops(ops.Loop{N: count, Apart: true, Run: func(part, from, till int) error {
+		for i := from; i < till; i++ {
+			sign, log := kernel.LogDeterminant(matrixOf[T](x, i, n), ops.Part(work.Float64s(), part, n*n), n)
+			tensor.Data[T](to)[i], tensor.Data[T](to)[count+i] = T(sign), T(log)
+		}
+		return nil
+	}})
+}
+
 func bindDeterminantGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
-	x, made, dout, dx := b.In("Input"), b.In("Out"), b.In("Out@GRAD"), b.Out("Input@GRAD")
+	made, dout := b.In("Out"), b.In("Out@GRAD")
+	return bindByInverse[T](b, func(i, _ int) float64 { return float64(tensor.Data[T](dout)[i]) * float64(tensor.Data[T](made)[i]) })
+}
+
+func bindLogDeterminantGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
+	dout := b.In("Out@GRAD")
+	return bindByInverse[T](b, func(i, count int) float64 { return float64(tensor.Data[T](dout)[count+i]) })
+}
+
+// bindByInverse gives each matrix of Input the gradient transpose(inverse(Input)) times a factor.
+func bindByInverse[T tensor.Float](b *ops.Binding, of func(i, count int) float64) (ops.Kernel, error) {
+	x, dx := b.In("Input"), b.Out("Input@GRAD")
 	count, n := matrices(x)
 	work := b.Scratch(tensor.Float64, b.Parts()*2*n*n)
-	return b.Loops(ops.Loop{N: count, Run: func(part, from, till int) error {
+	return b.Loops(ops.Loop{N: count, Whole: []string{"Out@GRAD"}, Run: func(part, from, till int) error {
 		memory := ops.Part(work.Float64s(), part, 2*n*n)
 		for i := from; i < till; i++ {
 			to := matrixOf[T](dx, i, n)
 			if !kernel.Invert(to, matrixOf[T](x, i, n), memory[:n*n], memory[n*n:], n) {
 				return singular(b, "Input", i, "has no inverse", "matrices of full rank")
 			}
-			factor := float64(tensor.Data[T](dout)[i]) * float64(tensor.Data[T](made)[i])
+			factor := of(i, count)
 			inverse := memory[n*n:]
 			for row := range n {
 				for column := range n {

@@ -37,19 +37,19 @@ func init() {
 		bindElementwise(kernel.Heaviside[float32]), bindElementwise(kernel.Heaviside[float64]), bindElementwise(kernel.Heaviside[int32]), bindElementwise(kernel.Heaviside[int64]))),
 		elementwiseGradient("dX = 0, dY = dOut where X is 0, summed over the axes that Y does not have.", []string{"X", "Y"}, nil,
 			bindElementwiseGrad(false, kernel.HeavisideGrad[float32], nil), bindElementwiseGrad(false, kernel.HeavisideGrad[float64], nil)))
-	opkit.Register(ops.Def{
-		Type:      "i0",
-		Doc:       "Applies the modified Bessel function of the first kind of order 0 to each element.",
-		Inputs:    in("x", "float"),
-		Outputs:   out("out", "of the shape and type of x"),
-		Infer:     func(s *ops.Shapes) error { s.Like("out", "x"); return s.IsFloat("x") },
-		Cost:      opkit.PerElement(40),
-		Bind:      opkit.BindFloats("x", bindBessel[float32], bindBessel[float64]),
-		RowSliced: true,
-	}, opkit.Gradient{
-		Doc: "dx = dout times the function of order 1, for each element.", Inputs: []string{"x"}, Wrt: []string{"x"}, Cost: opkit.PerElement(40),
-		Bind: opkit.BindFloats("x", bindBesselGrad[float32], bindBesselGrad[float64]),
-	})
+	for _, f := range []bessel{
+		{"i0", "of order 0", "the function of order 1", kernel.BesselI0, kernel.BesselI1},
+		{"i0e", "of order 0 times exp(-|x|)", "exp(-|x|) times the difference of the function of order 1 and, with the sign of x, that of order 0", kernel.BesselI0e,
+			func(v float64) float64 { return kernel.BesselI1e(v) - sign(v)*kernel.BesselI0e(v) }},
+		{"i1", "of order 1", "the function of order 0 minus out/x, 1/2 at 0", kernel.BesselI1,
+			func(v float64) float64 { return kernel.BesselI0(v) - ratio(kernel.BesselI1(v), v) }},
+		{"i1e", "of order 1 times exp(-|x|)", "exp(-|x|) times the function of order 0, minus out*(1/x + sign(x)), 1/2 at 0", kernel.BesselI1e,
+			func(v float64) float64 {
+				return kernel.BesselI0e(v) - sign(v)*kernel.BesselI1e(v) - ratio(kernel.BesselI1e(v), v)
+			}},
+	} {
+		f.register()
+	}
 }
 
 func logit[T tensor.Float](b *ops.Binding) (func(out, x []T), func(dx, x, out, dout []T)) {
@@ -71,16 +71,58 @@ func logit[T tensor.Float](b *ops.Binding) (func(out, x []T), func(dx, x, out, d
 		}
 }
 
-func bindBessel[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
-	x, to := b.In("x"), b.Out("out")
-	return opkit.Loop(b, x.Len(), func(from, till int) {
-		kernel.Map(tensor.Data[T](to)[from:till], tensor.Data[T](x)[from:till], func(v float64) float64 { return kernel.BesselI(0, v) })
+// A bessel is an op of a Bessel function.
+type bessel struct {
+	name, doc, gradDoc string
+	value, slope       func(float64) float64
+}
+
+func (f bessel) register() {
+	opkit.Register(ops.Def{
+		Type:      f.name,
+		Doc:       "Applies the modified Bessel function of the first kind " + f.doc + " to each element.",
+		Inputs:    in("x", "float"),
+		Outputs:   out("out", "of the shape and type of x"),
+		Infer:     func(s *ops.Shapes) error { s.Like("out", "x"); return s.IsFloat("x") },
+		Cost:      opkit.PerElement(40),
+		Bind:      opkit.BindFloats("x", bindBessel[float32](f.value), bindBessel[float64](f.value)),
+		RowSliced: true,
+	}, opkit.Gradient{
+		Doc: "dx = dout times " + f.gradDoc + ", for each element.", Inputs: []string{"x"}, Wrt: []string{"x"}, Cost: opkit.PerElement(40),
+		Bind: opkit.BindFloats("x", bindBesselGrad[float32](f.slope), bindBesselGrad[float64](f.slope)),
 	})
 }
 
-func bindBesselGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
-	x, dout, dx := b.In("x"), b.In("out@GRAD"), b.Out("x@GRAD")
-	return opkit.Loop(b, x.Len(), func(from, till int) {
-		kernel.MapGrad(tensor.Data[T](dx)[from:till], tensor.Data[T](x)[from:till], tensor.Data[T](dout)[from:till], func(v float64) float64 { return kernel.BesselI(1, v) })
-	})
+// sign is 1 above 0, -1 below, else 0.
+func sign(v float64) float64 {
+	if v == 0 {
+		return 0
+	}
+	return math.Copysign(1, v)
+}
+
+// ratio is value/v, and of 0 the limit for a function whose slope there is 1/2.
+func ratio(value, v float64) float64 {
+	if v == 0 {
+		return 0.5
+	}
+	return value / v
+}
+
+func bindBessel[T tensor.Float](value func(float64) float64) opkit.Binder {
+	return func(b *ops.Binding) (ops.Kernel, error) {
+		x, to := b.In("x"), b.Out("out")
+		return opkit.Loop(b, x.Len(), func(from, till int) {
+			kernel.Map(tensor.Data[T](to)[from:till], tensor.Data[T](x)[from:till], value)
+		})
+	}
+}
+
+func bindBesselGrad[T tensor.Float](slope func(float64) float64) opkit.Binder {
+	return func(b *ops.Binding) (ops.Kernel, error) {
+		x, dout, dx := b.In("x"), b.In("out@GRAD"), b.Out("x@GRAD")
+		return opkit.Loop(b, x.Len(), func(from, till int) {
+			kernel.MapGrad(tensor.Data[T](dx)[from:till], tensor.Data[T](x)[from:till], tensor.Data[T](dout)[from:till], slope)
+		})
+	}
 }
