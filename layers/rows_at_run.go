@@ -1,7 +1,8 @@
 package layers
 
 // How many rows the results of these layers have is known only when their ops have run. Layers that take them are compiled then, once for each number of rows, and
-// so take more time in the first steps. A cluster cannot divide a batch whose loss depends on them.
+// so take more time in the first steps. On a cluster a loss may be a sum or mean over rows that WhereIndex and MaskedSelect choose by a mask with the rows of the batch. It cannot
+// depend on the other layers.
 
 // WhereIndex has a row of indices for each element of condition that is not 0, int64 [elements, rank].
 //

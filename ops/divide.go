@@ -28,6 +28,7 @@ type division struct {
 	step    map[string]bool // arrays whose items are the steps of the longest sequence
 	count   map[string]bool // rows of the sequences that have a step. They may be counted, as DynamicRNN.memory of Fluid does for the first state, and nothing else
 	at      *program.Op     // the first op that mixes rows
+	chosen  *choices        // how data chooses rows
 	typeOf  func(name string) (Meta, bool)
 	records *records // says of ops of the global block which keep rows apart that they seem to mix, and which do not depend on the batch
 	inner   bool     // the op at hand is in a block of another: what is known of a name of the global block says nothing of it
@@ -36,7 +37,8 @@ type division struct {
 
 // divide follows the shares through the forward pass. fed reports whether a variable that no op writes comes with the batch.
 func divide(block *program.Block, forward []*program.Op, fed func(name string) bool, typeOf func(name string) (Meta, bool), records *records) *division {
-	d := &division{records: records, of: map[string]share{}, axis: map[string]int{}, runs: map[string]int{}, some: map[string]bool{}, step: map[string]bool{}, count: map[string]bool{}, typeOf: typeOf}
+	d := &division{records: records, of: map[string]share{}, axis: map[string]int{}, runs: map[string]int{}, some: map[string]bool{}, step: map[string]bool{}, count: map[string]bool{}, typeOf: typeOf,
+		chosen: &choices{rows: map[string]string{}, index: map[string]maskIndex{}, place: map[string]string{}}}
 	for _, op := range forward {
 		for _, name := range op.InputNames() {
 			if _, known := d.of[name]; !known && fed(name) {
@@ -81,6 +83,7 @@ func (d *division) write(op *program.Op, names []string, s share, keeps bool) {
 		delete(d.axis, name)
 		delete(d.runs, name)
 		delete(d.count, name)
+		d.chosen.forget(name)
 		if d.some[name] = s == apart && (some || keeps && d.some[name]); !d.some[name] {
 			delete(d.some, name)
 		}
@@ -97,6 +100,7 @@ func (d *division) run(block *program.Block, op *program.Op) {
 	switch {
 	case def.Class == Read || def.Class == Feed:
 		d.write(op, op.OutputNames(), apart, false)
+	case d.chosen.choose(d, block, op, def):
 	case slices.ContainsFunc(op.InputNames(), func(name string) bool { return d.count[name] }) && !strings.HasSuffix(op.Type, "_batch_size_like"):
 		d.write(op, op.OutputNames(), mixed, false)
 	case def.FromDims, block.Index == 0 && d.records.equal(op):

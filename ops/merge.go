@@ -129,7 +129,7 @@ func (r *reductions) through(op *program.Op, name string) (Merge, error) {
 		if !r.isScalar(name) && !reducesRows(r, op) {
 			return MergeNone, r.unclear(name, "a loss that reduces only some axes")
 		}
-		if err := r.checkRows(op.In("X")); err != nil {
+		if err := checkReduced(r, op.In("X")); err != nil {
 			return MergeNone, err
 		}
 		if op.Type == "reduce_sum" {
@@ -361,11 +361,11 @@ func (r *reductions) checkRows(name string) error {
 	}
 	clear(r.rowwise)
 	if !slices.ContainsFunc(r.forward, func(op *program.Op) bool {
-		return slices.Contains([]string{"transpose", "transpose2", "stack", "concat"}, op.Type)
+		return slices.Contains([]string{"transpose", "transpose2", "stack", "concat", "gather_nd"}, op.Type)
 	}) {
 		return err
 	}
-	divideShares(r) // the records may lie along another axis in between, or several times along axis 0
+	divideShares(r) // the records may lie along another axis in between, or several times along axis 0, or an index may have the row's own number
 	if checkOps(r, name) != nil {
 		r.shares = nil
 		clear(r.rowwise)
@@ -406,7 +406,7 @@ func checkOps(r *reductions, name string) error {
 
 // checkShare is checkRows in a forward pass that has shares.
 func (r *reductions) checkShare(name string) error {
-	if r.shares.some[name] {
+	if r.shares.some[name] || choiceOf(r, name) != "" {
 		return r.unclear(name, "a loss that depends on rows of some records only")
 	}
 	switch r.shares.of[name] {
@@ -424,10 +424,11 @@ func mixes(op *program.Op, name string) error {
 	case "matmul", "matmul_v2", "mul", "bmm":
 		hint = "train the model on one machine: the op multiplies rows with each other, as a loss over pairs of records does, and a trainer of a cluster has only a part of the rows"
 	case "where_index", "masked_select":
-		hint = "train the model on one machine: how many rows there are depends on the batch; or multiply the cost of each row by the mask, and divide the sum by that of the mask"
+		hint = "train the model on one machine: how many rows there are depends on the batch; or choose rows by a mask that has the rows of the batch, and end with their sum or mean; " +
+			"or multiply the cost of each row by the mask, and divide the sum by that of the mask"
 	case "gather", "gather_nd":
-		hint = "train the model on one machine: the index counts rows of the whole batch, and a trainer of a cluster has a part of them; or compute the loss at all positions of a record, " +
-			"with a label that it ignores (ignore_index) where there is none"
+		hint = "train the model on one machine: the index counts rows of the whole batch, and a trainer of a cluster has a part of them; or feed positions within the record, and let the program put the " +
+			"number of the row before them (range from 0 to shape(x)[0]) for gather_nd; or compute the loss at all positions of a record, with a label that it ignores (ignore_index) where there is none"
 	}
 	return At(op, fault.E(fault.Unsupported, fault.Var(name), fault.Got("a loss that depends on "+op.Type+", which mixes the rows of a batch"),
 		fault.Want("ops that compute each row by itself, before a mean or a sum over the batch"),

@@ -107,6 +107,9 @@ func TestGradientsMergeAsTheLossReducesTheBatch(t *testing.T) {
 		"one half": {func(m *layers.Model, cost variable) variable { return layers.Mean(halved(m, cost, true)) }, 0, fault.Unsupported},
 		"chosen elements": {func(m *layers.Model, cost variable) variable {
 			return layers.Mean(layers.MaskedSelect(cost, layers.GreaterThan(cost, layers.FillLike(cost, 1))))
+		}, ops.MergeMean, fault.OK},
+		"the largest of chosen elements": {func(m *layers.Model, cost variable) variable {
+			return layers.ReduceMax(layers.MaskedSelect(cost, layers.GreaterThan(cost, layers.FillLike(cost, 1))))
 		}, 0, fault.Unsupported},
 		"results of a branch": {func(m *layers.Model, cost variable) variable {
 			same := func() []variable { return []variable{layers.Abs(cost)} }

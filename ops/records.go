@@ -10,13 +10,16 @@ import (
 // different records stay apart then. So inference runs for batches of one record and of two: if an op makes whole rows of what one record has, and twice as many of two, it keeps
 // records apart, because it keeps the order of elements.
 
-// records knows the types of a forward pass for batches of one record and of two.
+// records knows the types of a forward pass for batches of one record, of two and of three.
 type records struct {
 	block   *program.Block
 	forward []*program.Op
 	fed     func(name string) bool
-	types   [2]map[string]Meta // nil until they are asked for
+	types   [knownBatches]map[string]Meta // nil until they are asked for
 }
+
+// knownBatches is how many batches inference may run for: of one record, of two, and so on.
+const knownBatches = 3
 
 // keptApart reports whether an op that keeps the order of the elements of X keeps those of each record apart. An op that gives its result the extents that a tensor says does so, too, if
 // all its rows are equal, or numbers by chance, which follow from the place of a row in the whole batch. An op that moves values among the frames of a video does so if a record has whole videos. divided reports whether the batch of a slot is divided.
@@ -115,7 +118,7 @@ func (r *records) rows(name string, n int) int64 {
 	return m.Dims[0]
 }
 
-// known returns the types of a batch of n records, 1 or 2.
+// known returns the types of a batch of n records, 1 to knownBatches.
 func (r *records) known(n int) map[string]Meta {
 	if r.types[n-1] == nil {
 		r.types[n-1] = r.infer(int64(n))

@@ -125,7 +125,7 @@ func (s *sharing) flush() {
 			v, _ := s.block.Find(t.out)
 			s.block.EnsureVar(program.Var{Name: scale, Kind: program.LoDTensor, DType: scaleType(v.DType), Dims: []int64{1}, StopGradient: true})
 			s.scales[t.out] = scale
-			op.Inputs["X"], op.Inputs["Over"] = append(op.Inputs["X"], s.parts[t.out]), append(op.Inputs["Over"], t.over)
+			op.Inputs["X"], op.Inputs["Over"] = append(op.Inputs["X"], s.parts[t.out]), append(op.Inputs["Over"], s.count(t))
 			op.Outputs["Out"], op.Outputs["Scale"] = append(op.Outputs["Out"], t.out), append(op.Outputs["Scale"], scale)
 			mean := int32(0)
 			if t.mean {
@@ -150,6 +150,18 @@ func (s *sharing) flush() {
 	clear(s.pending)
 	clear(s.reads)
 	clear(s.writes)
+}
+
+// count returns what share_totals reads the number of elements from that a total reduces. Of chosen rows it is known only when a step has chosen them, so an op counts them.
+func (s *sharing) count(t *total) string {
+	if !t.chosen {
+		return t.over
+	}
+	name := s.program.UniqueName(t.over + ".size")
+	s.block.EnsureVar(program.Var{Name: name, Kind: program.LoDTensor, DType: tensor.Int64, Dims: []int64{1}, StopGradient: true})
+	size := s.block.Append(&program.Op{Type: "size", Inputs: map[string][]string{"Input": {t.over}}, Outputs: map[string][]string{"Out": {name}}})
+	size.SetLine(t.op.Line())
+	return name
 }
 
 // scaleType is the type of the scale of a total.

@@ -26,6 +26,7 @@ type total struct {
 	op        *program.Op
 	over, out string // what is reduced, and what it gives
 	mean      bool   // else a sum
+	chosen    bool   // over has rows that data has chosen
 }
 
 // totalling finds totals, with what reductions know of a forward pass.
@@ -41,7 +42,7 @@ type analysis struct {
 	merge  Merge
 	totals []total // that trainers share; nil for none
 	shared bool    // the program shares them already
-	linear bool    // without totals one weight would do, as far as the program tells: whether a sum of weights is a whole number, only batches tell
+	linear bool    // without totals one weight would do, as far as the program tells: whether a sum of weights is a whole number, only batches tell. A mean over chosen rows has none
 }
 
 // analyse is GradientMerge and, for what it needs of the loss, WeightOf. It takes totals where these refuse a loss.
@@ -67,7 +68,7 @@ func analyse(p *program.Program) (*analysis, error) {
 	case err == nil && kind == MergeNone:
 		return nil, r.unclear(loss, "a loss that does not depend on the batch")
 	case err == nil:
-		a.linear = kind == MergeSum || r.weighs(loss) == nil
+		a.linear = kind == MergeSum || choiceOf(r.reductions, r.over[loss]) == "" && r.weighs(loss) == nil
 		if a.linear {
 			a.merge = kind
 		}
@@ -132,9 +133,10 @@ func (r totalling) totalsOf(loss string) (totals []total, err error) {
 			if !r.records.once(t.out) {
 				return nil, r.unclear(t.out, "a total over the batch that is written twice")
 			}
-			if err := r.checkRows(t.over); err != nil {
+			if err := checkReduced(r.reductions, t.over); err != nil {
 				return nil, err
 			}
+			t.chosen = choiceOf(r.reductions, t.over) != ""
 			totals, onBatch, from = append(totals, t), false, true
 		}
 		if onBatch && from && slices.ContainsFunc(op.OutputNames(), func(name string) bool { return needed[name] }) {

@@ -34,8 +34,8 @@ func (d *division) turn(op *program.Op, def *Def) {
 		switch {
 		case d.of[name] != apart:
 		case at < 0:
-			at = d.axis[name]
-		case at != d.axis[name]:
+			at = spread(d, op, name)
+		case at != spread(d, op, name):
 			share = mixed
 		}
 	}
@@ -63,6 +63,19 @@ func (d *division) turn(op *program.Op, def *Def) {
 			d.axis[name] = at
 		}
 	}
+}
+
+// spread returns along which axis of the result the records of an input lie, where op spreads Y over the axes of X that Y lacks.
+func spread(d *division, op *program.Op, name string) int {
+	at := d.axis[name]
+	x, y := op.In("X"), op.In("Y")
+	if name != y || x == y || !strings.HasPrefix(op.Type, "elementwise_") || d.rank(x) <= d.rank(y) || d.rank(y) == 0 {
+		return at
+	}
+	if axis, ok := op.Int("axis"); ok && axis >= 0 {
+		return at + int(axis)
+	}
+	return at + d.rank(x) - d.rank(y)
 }
 
 // alongAxes says for some ops which axis has the records afterwards, of those that lie along axis at before. It is -1 if the op mixes them, or if attributes do not

@@ -25,8 +25,8 @@ type Weight struct {
 // that the forward pass averages, such as moving statistics, must have those rows, too, unless the weight is a sum of weights. A program that is not divided among trainers needs no weight.
 func WeightOf(p *program.Program, fetch []string) (Weight, error) {
 	block := p.Global()
-	sequences := readsSequences(block)
-	if !sequences && !dividesSums(block) {
+	sequences, chooses := readsSequences(block), choosesRows(block)
+	if !sequences && !chooses && !dividesSums(block) {
 		return Weight{}, nil
 	}
 	end, loss, shared := len(block.Ops), "", false
@@ -43,7 +43,7 @@ func WeightOf(p *program.Program, fetch []string) (Weight, error) {
 	r := newReductions(block, block.Ops[:end])
 	switch {
 	case shared:
-		if err := weighRecords(r, loss); err != nil || !sequences {
+		if err := weighRecords(r, loss); err != nil || !sequences && !chooses {
 			return Weight{}, err
 		}
 	case loss != "":
@@ -51,16 +51,23 @@ func WeightOf(p *program.Program, fetch []string) (Weight, error) {
 			return Weight{}, err
 		}
 	}
-	if !shared && !sequences && !r.values[r.weight] {
+	byRows := !sequences && !r.values[r.weight] // records are all the rows that there are, but for chosen ones
+	if !shared && byRows && !chooses {
 		return Weight{}, nil
 	}
 	for _, name := range fetch {
 		if v, ok := block.Find(name); !ok || !r.batch[name] || r.writers[name] == nil || v.Persistable || !v.DType.IsFloat() || !r.isScalar(name) {
 			continue // has rows, is the same on every trainer, is counted, or is a gradient
 		}
+		if byRows && !fromChoice(r, name) {
+			continue
+		}
 		if err := r.weigh(name); err != nil {
 			return Weight{}, err
 		}
+	}
+	if byRows {
+		return Weight{}, nil
 	}
 	if err := r.weighState(); err != nil || shared {
 		return Weight{}, err
@@ -87,7 +94,7 @@ func weighRecords(r *reductions, loss string) error {
 // isRecords reports whether a variable has the same number of rows for each record.
 func isRecords(r *reductions, name string) bool {
 	m, _ := r.typeOf(name)
-	return !r.values[name] && m.LoDLevel == 0 && m.LoDOf == ""
+	return !r.values[name] && m.LoDLevel == 0 && m.LoDOf == "" && choiceOf(r, name) == ""
 }
 
 // weigh takes the rows that a scalar averages over as the weight, or compares them with it.
@@ -177,6 +184,11 @@ func readsSequences(block *program.Block) bool {
 	return false
 }
 
+// choosesRows reports whether a mask may choose rows.
+func choosesRows(block *program.Block) bool {
+	return slices.ContainsFunc(block.Ops, func(op *program.Op) bool { return op.Type == "where_index" || op.Type == "masked_select" })
+}
+
 // dividesSums reports whether a program may have a mean with weights.
 func dividesSums(block *program.Block) bool {
 	return slices.ContainsFunc(block.Ops, func(op *program.Op) bool { return op.Type == "elementwise_div" || op.Type == "nll_loss" })
@@ -186,6 +198,9 @@ func dividesSums(block *program.Block) bool {
 func (r *reductions) same(a, b string) bool {
 	if r.values[a] || r.values[b] {
 		return a == b
+	}
+	if choiceOf(r, a) != choiceOf(r, b) {
+		return false
 	}
 	x, _ := r.typeOf(a)
 	y, _ := r.typeOf(b)

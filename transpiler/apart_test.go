@@ -31,6 +31,12 @@ var apart = map[string]func(m *layers.Model) layers.Variable{
 	"heads along a new axis": func(m *layers.Model) layers.Variable {
 		return layers.FC(layers.Squeeze(attention(m, layers.Stack), layers.Axes(0)), 1)
 	},
+	"rows beneath an axis of steps": func(m *layers.Model) layers.Variable { // as the attention of SR-GNN
+		x := layers.Data(m, "x", layers.Dims(4, 3))
+		steps := layers.Transpose(layers.FC(x, 2, layers.NumFlattenDims(2)), []int{1, 0, 2})
+		steps = layers.Tanh(layers.Add(steps, layers.FC(layers.ReduceMean(x, layers.Axes(1)), 2)))
+		return layers.FC(layers.Transpose(steps, []int{1, 0, 2}), 1)
+	},
 	"frames of videos": func(m *layers.Model) layers.Variable {
 		frames := layers.Reshape(layers.Data(m, "x", layers.Dims(4, 4, 2, 2)), []int64{-1, 4, 2, 2})
 		frames = layers.Conv2D(layers.TemporalShift(layers.Conv2D(frames, 4, 1), 4, 0.25), 4, 1)

@@ -97,7 +97,7 @@ func shareTotals(ctx context.Context, r *round, ranks []rankPart, begin func() e
 			value := func(name string) *tensor.Tensor { return out[slices.Index(wanted, name)] }
 			shared[k].Rows = rank.to - rank.from
 			for i, name := range stage.parts {
-				shared[k].Over = append(shared[k].Over, int64(value(stage.over[i]).Len()))
+				shared[k].Over = append(shared[k].Over, merge.Reduced(value(stage.over[i])))
 				if shared[k].Values, err = merge.AppendNumbers(shared[k].Values, value(name)); err != nil {
 					return fault.E(fault.KindOf(err), fault.Var(name), fault.Cause(err))
 				}

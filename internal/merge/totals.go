@@ -127,6 +127,14 @@ func JoinTotals(totals, scales []*tensor.Tensor, means []bool, parts []ops.Total
 	return joined, nil
 }
 
+// Reduced returns how many elements a total reduces, of what share_totals reads: they are its elements, or it is their number (int64 [1]).
+func Reduced(over *tensor.Tensor) int64 {
+	if over.DType() == tensor.Int64 && over.Len() == 1 {
+		return over.Int64s()[0]
+	}
+	return int64(over.Len())
+}
+
 // AppendNumbers appends the elements of a tensor of float32 or float64, as ops.Totals has them.
 func AppendNumbers(list []float64, t *tensor.Tensor) ([]float64, error) {
 	switch t.DType() {

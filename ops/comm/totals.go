@@ -21,7 +21,7 @@ func init() {
 		Doc: "Makes sums and means over the whole batch of those that each trainer has made of its rows, for a loss that is a function of them, such as the quotient of " +
 			"two means. It waits for the trainers, and the devices of the trainer, that have the other rows. Who has the whole batch waits for nobody.",
 		Inputs: []ops.Slot{{Name: "X", Doc: "float32 or float64: sums and means over the trainer's rows", Duplicable: true},
-			{Name: "Over", Doc: "what each X reduces; only the number of its elements is read", Duplicable: true}},
+			{Name: "Over", Doc: "what each X reduces, of which only the number of elements is read; or that number, int64 [1]", Duplicable: true}},
 		Outputs: []ops.Slot{{Name: "Out", Doc: "for each X the sum or mean over the batch", Duplicable: true},
 			{Name: "Scale", Doc: "[1], for each X: what the gradient of Out is multiplied by before it goes on to the trainer's rows", Duplicable: true}},
 		Attrs: []ops.Attr{{Name: "means", Kind: []int32{}, Doc: "for each X: 1 for a mean, 0 for a sum"},
@@ -52,6 +52,9 @@ func inferShareTotals(s *ops.Shapes) error {
 		}
 		if means[i] != 0 && means[i] != 1 {
 			return opkit.BadAttr(s, "means", "0 or 1 for each X")
+		}
+		if over := s.Ins("Over")[i]; over.DType == tensor.Int64 && !slices.Equal(over.Dims, []int64{1}) {
+			return s.Errorf("Over", "float32 or float64, or the number of elements, int64 [1]")
 		}
 		numbers += max(n, 1)
 		m.LoDLevel, m.LoDOf = 0, ""
@@ -94,7 +97,7 @@ func bindShareTotals(b *ops.Binding) (ops.Kernel, error) {
 	return func(ctx context.Context) (err error) {
 		own.Rows, own.Values = step.Rows, own.Values[:0]
 		for i, t := range x {
-			own.Over[i] = int64(over[i].Len())
+			own.Over[i] = merge.Reduced(over[i])
 			if own.Values, err = merge.AppendNumbers(own.Values, t); err != nil {
 				return err
 			}

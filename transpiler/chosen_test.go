@@ -1,0 +1,209 @@
+package transpiler_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/layers"
+	"github.com/edl-go/edl/optimizer"
+	"github.com/edl-go/edl/tensor"
+	"github.com/edl-go/edl/transpiler"
+)
+
+// words are the data x [-1, 4, 3] and what a layer makes of it.
+func words(m *layers.Model) (x, hidden layers.Variable) {
+	x = layers.Data(m, "x", layers.Dims(4, 3))
+	return x, layers.FC(x, 2, layers.NumFlattenDims(2), layers.Act("tanh"))
+}
+
+// above says of each word whether its first number is above a limit.
+func above(x layers.Variable, limit float64) layers.Variable {
+	first := layers.Reshape(layers.Slice(x, []int{2}, []int64{0}, []int64{1}), []int64{-1, 4})
+	return layers.GreaterThan(first, layers.FillLike(first, limit))
+}
+
+// rowNumbers has the number of its row in each place of [-1, width]: those of a trainer begin with 0.
+func rowNumbers(x layers.Variable, width int) layers.Variable {
+	m := x.Model()
+	op := func(kind string, in layers.In, attrs layers.Attrs) layers.Variable {
+		return layers.OpInto(m, kind, in, attrs, layers.In{"Out": layers.NewVariables(m, kind, 1)}).All("Out")[0]
+	}
+	rows := layers.Cast(op("slice", layers.In{"Input": {layers.Shape(x)}}, layers.Attrs{"axes": []int64{0}, "starts": []int64{0}, "ends": []int64{1}}), tensor.Int64)
+	number := func(n float64) layers.Variable {
+		return layers.FillConstant(m, n, []int64{1}, layers.DType(tensor.Int64))
+	}
+	numbers := op("range", layers.In{"Start": {number(0)}, "End": {rows}, "Step": {number(1)}}, nil)
+	return layers.Expand(layers.Unsqueeze(numbers, []int{1}), []int{1, width})
+}
+
+// chosen are losses of rows that data chooses.
+var chosen = map[string]func(m *layers.Model) layers.Variable{
+	"where_index and gather_nd": func(m *layers.Model) layers.Variable {
+		x, hidden := words(m)
+		return layers.Mean(layers.FC(layers.GatherND(hidden, layers.WhereIndex(above(x, 0))), 1))
+	},
+	"costs of few words": func(m *layers.Model) layers.Variable { // a trainer may have none of them
+		x, hidden := words(m)
+		cost := layers.Reshape(layers.FC(hidden, 1, layers.NumFlattenDims(2)), []int64{-1, 1})
+		return layers.Mean(layers.GatherND(cost, layers.WhereIndex(layers.Reshape(above(x, 1.2), []int64{-1, 1}))))
+	},
+	"rows that gather takes": func(m *layers.Model) layers.Variable {
+		x, hidden := words(m)
+		index := layers.WhereIndex(layers.Reshape(above(x, 0), []int64{-1}))
+		rows := layers.Gather(layers.Reshape(hidden, []int64{-1, 2}), layers.Squeeze(layers.Cast(index, tensor.Int32), layers.Axes(1)))
+		return layers.Add(layers.Mean(layers.FC(rows, 1)), layers.Mean(layers.Square(hidden)))
+	},
+	"elements that masked_select takes": func(m *layers.Model) layers.Variable {
+		x, hidden := words(m)
+		mask := above(x, 0)
+		cost := layers.Reshape(layers.FC(hidden, 1, layers.NumFlattenDims(2)), []int64{-1, 4})
+		weight := layers.Reshape(layers.Slice(x, []int{2}, []int64{1}, []int64{2}), []int64{-1, 4})
+		return layers.Mean(layers.Mul(layers.MaskedSelect(cost, mask), layers.MaskedSelect(weight, mask)))
+	},
+	"vectors of chosen words": func(m *layers.Model) layers.Variable {
+		ids := layers.Data(m, "ids", layers.Dims(4), layers.DType(tensor.Int64))
+		mask := layers.GreaterThan(ids, layers.FillLike(ids, 0))
+		return layers.Mean(layers.FC(layers.Embedding(layers.Unsqueeze(layers.MaskedSelect(ids, mask), []int{1}), 10, 3), 1))
+	},
+	"a sum of chosen costs": func(m *layers.Model) layers.Variable {
+		x, hidden := words(m)
+		return layers.ReduceSum(layers.MaskedSelect(layers.Reshape(layers.FC(hidden, 1, layers.NumFlattenDims(2)), []int64{-1, 4}), above(x, 0)))
+	},
+	"the last word of each record": func(m *layers.Model) layers.Variable {
+		x, hidden := words(m)
+		last := layers.Unsqueeze(layers.ArgMax(layers.ReduceMean(x, layers.Axes(2)), 1), []int{1})
+		return layers.Mean(layers.FC(layers.GatherND(hidden, layers.Concat([]layers.Variable{rowNumbers(x, 1), last}, -1)), 1))
+	},
+	"the same row of each record": func(m *layers.Model) layers.Variable {
+		x, hidden := words(m)
+		last := layers.Scale(rowNumbers(x, 1), 4, 3)
+		return layers.Mean(layers.FC(layers.GatherND(layers.Reshape(hidden, []int64{-1, 2}), last), 1))
+	},
+	"words of each record in another order": func(m *layers.Model) layers.Variable {
+		x, hidden := words(m)
+		_, order := layers.ArgSort(layers.ReduceMean(x, layers.Axes(2)))
+		words := layers.GatherND(hidden, layers.Stack([]layers.Variable{rowNumbers(x, 4), order}, 2))
+		return layers.Mean(layers.FC(words, 1))
+	},
+}
+
+// Losses of rows that data chooses obey the law, and trainers that divide the batch learn what one machine learns, up to rounding.
+func TestRowsThatDataChooses(t *testing.T) {
+	for name, loss := range chosen {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := layers.NewModel().Seed(3)
+			optimizer.SGD(0.1).Minimize(layers.Scale(loss(m), 1, 0, layers.Name("loss")))
+			p := built(t, m)
+			for _, cfg := range []transpiler.Config{{Trainers: 2, PServers: 2}, {Trainers: 4, PServers: 1, MinBlockSize: 4}, {Trainers: 1, PServers: 2, Mode: transpiler.Async}} {
+				if err := checkLaw(t, p, cfg, "loss", "fc_0.w_0"); err != nil {
+					t.Errorf("%+v: %v", cfg, err)
+				}
+			}
+			alone := trained(t, p, 1)
+			for name, got := range trained(t, p, 3) {
+				for i, want := range alone[name] {
+					if math.Abs(got[i]-want) > 1e-5*max(1, math.Abs(want)) {
+						t.Fatalf("%s[%d] is %v with three trainers, %v with one", name, i, got[i], want)
+					}
+				}
+			}
+		})
+	}
+}
+
+// A metric over chosen rows has no weight among trainers.
+func TestMetricsOfChosenRowsAreRefused(t *testing.T) {
+	for name, loss := range map[string]func(cost, chosen layers.Variable) layers.Variable{
+		"beside a mean over them":      func(_, chosen layers.Variable) layers.Variable { return layers.Mean(chosen) },
+		"beside a mean over all words": func(cost, _ layers.Variable) layers.Variable { return layers.Mean(cost) },
+	} {
+		m := layers.NewModel().Seed(3)
+		x, hidden := words(m)
+		cost := layers.Reshape(layers.FC(hidden, 1, layers.NumFlattenDims(2)), []int64{-1, 4})
+		chosen := layers.MaskedSelect(cost, above(x, 0))
+		layers.Mean(layers.Square(chosen), layers.Name("metric"))
+		optimizer.SGD(0.1).Minimize(loss(cost, chosen))
+		_, err := transpiler.Transpile(t.Context(), built(t, m), transpiler.Config{Trainers: 2, PServers: 1, Fetch: []string{"metric"}})
+		if fault.KindOf(err) != fault.Unsupported || !strings.Contains(err.Error(), "a mean over the rows of") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// What a trainer would choose otherwise than one machine is refused.
+func TestChoicesThatNeedTheWholeBatch(t *testing.T) {
+	for name, loss := range map[string]func(m *layers.Model) layers.Variable{
+		"an index that is fed": func(m *layers.Model) layers.Variable {
+			_, hidden := words(m)
+			return layers.Mean(layers.FC(layers.GatherND(hidden, layers.Data(m, "index", layers.Dims(2), layers.DType(tensor.Int64))), 1))
+		},
+		"numbers of rows as numbers of words": func(m *layers.Model) layers.Variable {
+			x, hidden := words(m)
+			return layers.Mean(layers.FC(layers.GatherND(hidden, rowNumbers(x, 2)), 1))
+		},
+		"numbers of rows behind others": func(m *layers.Model) layers.Variable {
+			x, hidden := words(m)
+			last := layers.Unsqueeze(layers.ArgMax(layers.ReduceMean(x, layers.Axes(2)), 1), []int{1})
+			return layers.Mean(layers.FC(layers.GatherND(hidden, layers.Concat([]layers.Variable{last, rowNumbers(x, 1)}, -1)), 1))
+		},
+		"numbers of records in rows of words": func(m *layers.Model) layers.Variable {
+			x, hidden := words(m)
+			return layers.Mean(layers.FC(layers.GatherND(layers.Reshape(hidden, []int64{-1, 2}), rowNumbers(x, 1)), 1))
+		},
+		"another row of each record": func(m *layers.Model) layers.Variable {
+			x, hidden := words(m)
+			other := layers.Scale(rowNumbers(x, 1), 5, 0)
+			return layers.Mean(layers.FC(layers.GatherND(layers.Reshape(hidden, []int64{-1, 2}), other), 1))
+		},
+		"places of words in rows of records": func(m *layers.Model) layers.Variable {
+			x, hidden := words(m)
+			index := layers.WhereIndex(layers.Reshape(above(x, 0), []int64{-1}))
+			return layers.Mean(layers.FC(layers.Gather(layers.Tile(layers.Reshape(hidden, []int64{-1, 8}), []int{1, 1}), index), 1))
+		},
+		"places of the whole batch in a table": func(m *layers.Model) layers.Variable {
+			x, hidden := words(m)
+			index := layers.Slice(layers.WhereIndex(above(x, 0)), []int{1}, []int64{0}, []int64{1})
+			return layers.Add(layers.Mean(hidden), layers.Mean(layers.Embedding(index, 10, 2)))
+		},
+		"rows of two masks": func(m *layers.Model) layers.Variable {
+			x, hidden := words(m)
+			cost := layers.Reshape(layers.FC(hidden, 1, layers.NumFlattenDims(2)), []int64{-1, 4})
+			return layers.Mean(layers.Mul(layers.MaskedSelect(cost, above(x, 0)), layers.MaskedSelect(cost, above(x, 0))))
+		},
+		"chosen rows that are normalized": func(m *layers.Model) layers.Variable {
+			x, hidden := words(m)
+			return layers.Mean(layers.BatchNorm(layers.GatherND(hidden, layers.WhereIndex(above(x, 0)))))
+		},
+		"a draw for each chosen row": func(m *layers.Model) layers.Variable {
+			x, hidden := words(m)
+			return layers.Mean(layers.Dropout(layers.GatherND(hidden, layers.WhereIndex(above(x, 0))), 0.5))
+		},
+		"the largest of chosen rows": func(m *layers.Model) layers.Variable {
+			x, hidden := words(m)
+			return layers.Mean(layers.ReduceMax(layers.GatherND(hidden, layers.WhereIndex(above(x, 0)))))
+		},
+		"chosen rows that a branch replaces": func(m *layers.Model) layers.Variable {
+			x, hidden := words(m)
+			cost := layers.Reshape(layers.FC(hidden, 1, layers.NumFlattenDims(2)), []int64{-1, 4})
+			kept, limit := layers.MaskedSelect(cost, above(x, 0)), layers.FillConstant(m, 0, []int64{1})
+			layers.Switch(m, layers.SwitchCase{If: layers.LessThan(limit, layers.FillConstant(m, 1, []int64{1})), Then: func() { layers.AssignTo(kept, layers.Reshape(cost, []int64{-1})) }})
+			return layers.Mean(kept)
+		},
+		"chosen rows in another order": func(m *layers.Model) layers.Variable {
+			x, hidden := words(m)
+			return layers.Mean(layers.CumSum(layers.GatherND(hidden, layers.WhereIndex(above(x, 0))), layers.Axis(0)))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := layers.NewModel().Seed(3)
+			optimizer.SGD(0.1).Minimize(loss(m))
+			_, err := transpiler.Transpile(t.Context(), built(t, m), transpiler.Config{Trainers: 2, PServers: 1})
+			if fault.KindOf(err) != fault.Unsupported || strings.Contains(err.Error(), "share sums") {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
