@@ -20,13 +20,13 @@ func findRoles(p *Program) {
 			updates = append(updates, op)
 		}
 	}
-	if len(updates) == 0 {
-		return
+	if len(updates) > 0 {
+		if !marked {
+			deriveRoles(b, updates)
+		}
+		moveChanges(b, updates)
 	}
-	if !marked {
-		deriveRoles(b, updates)
-	}
-	moveChanges(b, updates)
+	moveConditional(b)
 }
 
 // lossesOfGradients gives the role of the forward pass to gradient ops that stand before the backward pass and on whose results the loss depends, as those of a penalty on gradients:
