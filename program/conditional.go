@@ -30,6 +30,22 @@ func moveConditional(b *Block) {
 	}
 	moveSums(b)
 	moveSteps(b, params)
+	for _, op := range b.Ops {
+		if isConditional(op) && op.Role().Has(RoleOptimize) {
+			forgetCondition(b, op.In("Cond"))
+		}
+	}
+}
+
+// forgetCondition makes the condition of an update a temporary variable, as later versions of Paddle do, if each step computes it before it reads it. So it is no state, which
+// would have to travel between machines.
+func forgetCondition(b *Block, name string) {
+	v, ok := b.Var(name)
+	use := b.Uses()[name]
+	if !ok || !v.Persistable || len(use.Writers) != 1 || use.Readers[0] <= use.Writers[0] || len(b.Ops[use.Writers[0]].SubBlocks()) > 0 {
+		return
+	}
+	v.Persistable = false
 }
 
 // isTrained reports whether an op belongs to the update or to its schedule.
