@@ -63,9 +63,23 @@ func conditional() map[string]string {
 	updates := strings.ReplaceAll(schedules["constant"]+each(penalties["none"])+clips["none"]+updates["adam"], "<R>", "2")
 	clip := each("squared_l2_norm X=<P>@GRAD@GradientMerge -> Out=<P>.squares\nassign X=<P>@GRAD@GradientMerge -> Out=<P>.reg\n") + strings.ReplaceAll(byGlobalNorm, "<R>", "2")
 	return map[string]string{
-		"lookahead":               network + updates + lookahead,
-		"merge":                   network + strings.Replace(merged, "INNER", each(strings.Replace(inner, "GRADIENT", "<P>@GRAD@GradientMerge", 1)), 1),
-		"merge with a clip":       network + strings.Replace(merged, "INNER", clip+each(strings.Replace(inner, "GRADIENT", "<P>.clip", 1)), 1),
+		"lookahead":         network + updates + lookahead,
+		"merge":             network + strings.Replace(merged, "INNER", each(strings.Replace(inner, "GRADIENT", "<P>@GRAD@GradientMerge", 1)), 1),
+		"merge with a clip": network + strings.Replace(merged, "INNER", clip+each(strings.Replace(inner, "GRADIENT", "<P>.clip", 1)), 1),
+		"clipped weights":   network + updates + each("clip X=<P> -> Out=<P>.limited | min=-0.1f max=0.1f\nassign X=<P>.limited -> Out=<P>\n"),
+		"a schedule of averages": network + updates + `var passed int64 [1] value=-1
+increment X=passed -> Out=passed | step=1.0f
+cast X=passed -> Out=steps | in_dtype=3 out_dtype=5
+scale X=steps -> Out=more | scale=1.0f bias=1.0f op_role=16
+scale X=steps -> Out=most | scale=1.0f bias=10.0f op_role=16
+elementwise_div X=more Y=most -> Out=decay | axis=-1 op_role=16
+` + each(`var <P>.ema float32 <D> value=0
+elementwise_mul X=<P>.ema Y=decay -> Out=<P>.old | axis=-1 op_role=2
+scale X=decay -> Out=<P>.share | scale=-1.0f bias=1.0f op_role=2
+elementwise_mul X=<P> Y=<P>.share -> Out=<P>.new | axis=-1 op_role=2
+elementwise_add X=<P>.old Y=<P>.new -> Out=<P>.mean | axis=-1 op_role=2
+assign X=<P>.mean -> Out=<P>.ema | op_role=2
+`),
 		"slow copies in a branch": network + updates + strings.Replace(lookahead, "value=0.1", "value=0", 1) + copies,
 	}
 }
@@ -80,7 +94,7 @@ conditional_block Cond=first Input=w0,w1,b0,b1 -> Out=w0@SLOW,w1@SLOW,b0@SLOW,b1
 block 3 0
 ` + each("assign X=<P> -> Out=<P>@SLOW\n") + "global\n"
 
-// Updates that act in every few steps, as Lookahead and the merge of gradients, obey the law, and parameters that have nothing to do with each other are on different servers.
+// Updates that act in every few steps, as Lookahead and the merge of gradients, and what stands behind updates, obey the law, and parameters that have nothing to do with each other are on different servers.
 func TestConditionalUpdatesObeyTheLaw(t *testing.T) {
 	for name, text := range conditional() {
 		m, err := fluidtext.Read(text)
