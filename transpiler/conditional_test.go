@@ -58,6 +58,29 @@ block 1 0
 const inner = `momentum Param=<P> Grad=GRADIENT Velocity=m_<P> LearningRate=rate -> ParamOut=<P> VelocityOut=m_<P> | mu=0.9f use_nesterov=false op_role=2 op_role_var=["<P>","<P>@GRAD@GradientMerge"]
 `
 
+// scaled is how Fluid 1.6 takes the scale of a loss out of gradients, drops those that are not finite, and adapts the scale.
+var scaled = `var scope_2 int32 [] scopes
+var scope_3 int32 [] scopes
+var scaling float32 [1] value=2
+var finite bool [1]
+var broken bool [1]
+` + each(`elementwise_div X=<P>@GRAD Y=scaling -> Out=<P>.true | axis=-1
+reduce_sum X=<P>.true -> Out=<P>.all | dim=[0] keep_dim=false reduce_all=true
+`) + `concat X=w0.all,b0.all,w1.all,b1.all -> Out=parts | axis=0
+reduce_sum X=parts -> Out=total | dim=[0] keep_dim=false reduce_all=true
+isfinite X=total -> Out=finite
+conditional_block Cond=finite Input=scaling -> Out=scaling Scope=scope_2 | sub_block=block:1 is_scalar_condition=true
+logical_not X=finite -> Out=broken
+conditional_block Cond=broken Input=w0.true,b0.true,w1.true,b1.true -> Out=w0.true,b0.true,w1.true,b1.true Scope=scope_3 | sub_block=block:2 is_scalar_condition=true
+` + each(`sgd Param=<P> Grad=<P>.true LearningRate=rate -> ParamOut=<P> | op_role=2 op_role_var=["<P>","<P>@GRAD"]
+`) + `block 1 0
+scale X=scaling -> Out=grown | scale=2.0f bias=0.0f bias_after_scale=true
+assign X=grown -> Out=scaling
+block 2 0
+` + each(`fill_zeros_like X=<P>.true -> Out=<P>.none
+assign X=<P>.none -> Out=<P>.true
+`) + "global\n"
+
 // conditional are programs whose updates depend on the number of the step.
 func conditional() map[string]string {
 	updates := strings.ReplaceAll(schedules["constant"]+each(penalties["none"])+clips["none"]+updates["adam"], "<R>", "2")
@@ -66,6 +89,7 @@ func conditional() map[string]string {
 		"lookahead":         network + updates + lookahead,
 		"merge":             network + strings.Replace(merged, "INNER", each(strings.Replace(inner, "GRADIENT", "<P>@GRAD@GradientMerge", 1)), 1),
 		"merge with a clip": network + strings.Replace(merged, "INNER", clip+each(strings.Replace(inner, "GRADIENT", "<P>.clip", 1)), 1),
+		"scaled loss":       network + scaled,
 		"clipped weights":   network + updates + each("clip X=<P> -> Out=<P>.limited | min=-0.1f max=0.1f\nassign X=<P>.limited -> Out=<P>\n"),
 		"a schedule of averages": network + updates + `var passed int64 [1] value=-1
 increment X=passed -> Out=passed | step=1.0f
@@ -114,7 +138,7 @@ func TestConditionalUpdatesObeyTheLaw(t *testing.T) {
 		for _, s := range r.Placement.Slices {
 			slices[s.Server]++
 		}
-		if together := slices[0] == 0 || slices[1] == 0; together != (name == "merge with a clip") {
+		if together := slices[0] == 0 || slices[1] == 0; together != (name == "merge with a clip" || name == "scaled loss") {
 			t.Errorf("%s: servers have %v slices", name, slices)
 		}
 	}
