@@ -27,6 +27,7 @@ var foreignAttrs = []foreignAttr{
 	{ops: "*", names: "use_cudnn use_mkldnn use_onednn exhaustive_search workspace_size_MB use_addto user_defined_device force_cpu inplace is_test"},
 	{ops: "*", names: "skip_eager_deletion_vars"}, // plans find out how long a value lives
 	{ops: "*", names: "with_quant_attr skip_quant quantization_type out_threshold bit_length"},
+	{ops: "*", names: "grad_merge_cond_name"},        // when sums of gradients travel: here the update says it
 	{ops: "*", names: "x_data_format y_data_format"}, // layouts in the memory of oneDNN
 	{ops: "*", names: "data_format data_layout", values: []program.Attr{"NCHW", "AnyLayout", "ANYLAYOUT", ""}},
 	{ops: "*", names: "padding_algorithm", values: []program.Attr{"EXPLICIT"}},

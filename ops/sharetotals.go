@@ -120,13 +120,21 @@ func (s *sharing) flush() {
 	if len(s.order) > 0 {
 		op := &program.Op{Type: totalsOp, Inputs: map[string][]string{}, Outputs: map[string][]string{}}
 		var means []int32
+		var whole []*program.Op // make integers of totals again
 		for _, t := range s.order {
 			scale := s.program.UniqueName(t.out + ".scale")
 			v, _ := s.block.Find(t.out)
-			s.block.EnsureVar(program.Var{Name: scale, Kind: program.LoDTensor, DType: scaleType(v.DType), Dims: []int64{1}, StopGradient: true})
+			part, out, dtype := s.parts[t.out], t.out, v.DType
+			if !t.mean && (dtype == tensor.Int32 || dtype == tensor.Int64) {
+				dtype = tensor.Float64
+				part, out = s.asFloat(v, part), s.asFloat(v, out)
+				s.block.Append(s.cast(t, s.parts[t.out], v.DType, part, dtype))
+				whole = append(whole, s.cast(t, out, dtype, t.out, v.DType))
+			}
+			s.block.EnsureVar(program.Var{Name: scale, Kind: program.LoDTensor, DType: scaleType(dtype), Dims: []int64{1}, StopGradient: true})
 			s.scales[t.out] = scale
-			op.Inputs["X"], op.Inputs["Over"] = append(op.Inputs["X"], s.parts[t.out]), append(op.Inputs["Over"], s.count(t))
-			op.Outputs["Out"], op.Outputs["Scale"] = append(op.Outputs["Out"], t.out), append(op.Outputs["Scale"], scale)
+			op.Inputs["X"], op.Inputs["Over"] = append(op.Inputs["X"], part), append(op.Inputs["Over"], s.count(t))
+			op.Outputs["Out"], op.Outputs["Scale"] = append(op.Outputs["Out"], out), append(op.Outputs["Scale"], scale)
 			mean := int32(0)
 			if t.mean {
 				mean = 1
@@ -143,6 +151,7 @@ func (s *sharing) flush() {
 		}
 		op.SetRole(role)
 		s.block.Append(op)
+		s.block.Ops = append(s.block.Ops, whole...)
 		s.shared++
 	}
 	s.block.Ops = append(s.block.Ops, s.later...)
@@ -152,9 +161,10 @@ func (s *sharing) flush() {
 	clear(s.writes)
 }
 
-// count returns what share_totals reads the number of elements from that a total reduces. Of chosen rows it is known only when a step has chosen them, so an op counts them.
+// count returns what share_totals reads the number of elements from that a total reduces. Of chosen rows it is known only when a step has chosen them, so an op counts them. So it
+// does with rows of int64, of which share_totals would take a single one for a count.
 func (s *sharing) count(t *total) string {
-	if !t.chosen {
+	if v, ok := s.block.Find(t.over); !t.chosen && ok && v.DType != tensor.Int64 {
 		return t.over
 	}
 	name := s.program.UniqueName(t.over + ".size")
@@ -162,6 +172,22 @@ func (s *sharing) count(t *total) string {
 	size := s.block.Append(&program.Op{Type: "size", Inputs: map[string][]string{"Input": {t.over}}, Outputs: map[string][]string{"Out": {name}}})
 	size.SetLine(t.op.Line())
 	return name
+}
+
+// asFloat declares a variable in which an integer of the name travels, as float64: integers below 2^53 are exact.
+func (s *sharing) asFloat(v *program.Var, name string) string {
+	c := v.Copy(s.program.UniqueName(name + ".float"))
+	c.DType, c.Persistable = tensor.Float64, false
+	return s.block.EnsureVar(c).Name
+}
+
+// cast returns the op that gives the part of a total, or the total, another type.
+func (s *sharing) cast(t *total, from string, in tensor.DType, to string, out tensor.DType) *program.Op {
+	op := &program.Op{Type: "cast", Inputs: map[string][]string{"X": {from}}, Outputs: map[string][]string{"Out": {to}}}
+	op.SetAttr("in_dtype", int32(in))
+	op.SetAttr("out_dtype", int32(out))
+	op.SetLine(t.op.Line())
+	return op
 }
 
 // scaleType is the type of the scale of a total.

@@ -60,14 +60,15 @@ func separate(p *Program) {
 	}
 }
 
-// addInPlace lets an op that adds or multiplies into Y do so into X, as the merging of gradients of several steps needs: it adds to a variable that outlives them.
+// addInPlace lets an op that adds or multiplies into Y do so into X, as the merging of gradients of several steps needs: it adds to a variable that outlives them. X may be
+// declared without dims, as Fluid often declares gradients.
 func addInPlace(b *Block, op *Op) {
 	if op.Type != "elementwise_add" && op.Type != "elementwise_mul" || op.In("Y") != op.Out("Out") || op.In("X") == op.In("Y") {
 		return
 	}
 	x, found := b.Find(op.In("X"))
 	y, also := b.Find(op.In("Y"))
-	if found && also && x.Kind == LoDTensor && y.Kind == LoDTensor && x.DType == y.DType && slices.Equal(x.Dims, y.Dims) {
+	if found && also && x.Kind == LoDTensor && y.Kind == LoDTensor && x.DType == y.DType && (len(x.Dims) == 0 || slices.Equal(x.Dims, y.Dims)) {
 		op.Inputs["X"], op.Inputs["Y"] = op.Inputs["Y"], op.Inputs["X"]
 	}
 }

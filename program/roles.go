@@ -20,13 +20,13 @@ func findRoles(p *Program) {
 			updates = append(updates, op)
 		}
 	}
-	if len(updates) == 0 {
-		return
+	if len(updates) > 0 {
+		if !marked {
+			deriveRoles(b, updates)
+		}
+		moveChanges(b, updates)
 	}
-	if !marked {
-		deriveRoles(b, updates)
-	}
-	moveChanges(b, updates)
+	moveConditional(b)
 }
 
 // lossesOfGradients gives the role of the forward pass to gradient ops that stand before the backward pass and on whose results the loss depends, as those of a penalty on gradients:
@@ -106,13 +106,13 @@ func deriveRoles(b *Block, updates []*Op) {
 }
 
 // moveChanges gives the role of updates to ops outside of it on which updates depend, that work on gradients of whole parameters, and that read nothing else that
-// depends on the batch. If others read what one of them makes, as a loss of gradients does, all stay.
+// depends on the batch. So it does with conditional blocks that keep state, as the scale of a loss follows from its gradients. If others read what one of them makes, as a loss of gradients does, all stay.
 func moveChanges(b *Block, updates []*Op) {
 	changed := map[string]bool{} // gradients of parameters, and what follows from them
 	for _, op := range updates {
 		changed[op.In("Param")+"@GRAD"] = true
 	}
-	needed := neededBy(b, func(op *Op) bool { return op.Role().Has(RoleOptimize) })
+	needed := neededBy(b, func(op *Op) bool { return op.Role().Has(RoleOptimize) || keepsState(b, op) })
 	fixed := map[string]bool{}   // written by ops outside of the update, from parameters and constants alone
 	written := map[string]bool{} // by ops outside of the update
 	var moves []*Op
@@ -120,13 +120,14 @@ func moveChanges(b *Block, updates []*Op) {
 		if op.Role().Has(RoleOptimize) {
 			continue
 		}
-		changes, depends := false, isBackward(op) || len(op.SubBlocks()) > 0 || op.Role().Has(RoleLRSched)
-		for _, name := range op.InputNames() {
+		changes, depends := false, isBackward(op) || len(op.SubBlocks()) > 0 && !isConditional(op) || op.Role().Has(RoleLRSched)
+		reads, _ := b.Touches(op)
+		for name := range reads {
 			v, ok := b.Find(name)
 			changes = changes || changed[name]
 			depends = depends || !ok || !changed[name] && !fixed[name] && (written[name] || !v.Persistable)
 		}
-		if changes && !depends && slices.ContainsFunc(op.OutputNames(), func(name string) bool { return needed[name] }) {
+		if changes && !depends && (keepsState(b, op) || slices.ContainsFunc(op.OutputNames(), func(name string) bool { return needed[name] })) {
 			moves = append(moves, op)
 			for _, name := range op.OutputNames() {
 				changed[name] = true
@@ -135,7 +136,7 @@ func moveChanges(b *Block, updates []*Op) {
 		}
 		for _, name := range op.OutputNames() {
 			v, ok := b.Find(name)
-			written[name], fixed[name] = true, !depends && !changes && ok && !v.Persistable
+			written[name], fixed[name] = true, !depends && !changes && len(op.SubBlocks()) == 0 && ok && !v.Persistable
 		}
 	}
 	if len(moves) == 0 || staysNeeded(b, moves) {
@@ -143,12 +144,28 @@ func moveChanges(b *Block, updates []*Op) {
 	}
 	moved := map[string]bool{} // fixed, and read by the ops that move
 	for _, op := range moves {
-		op.SetRole(RoleOptimize)
-		for _, name := range op.InputNames() {
+		giveRole(b.program, op, RoleOptimize)
+		reads, _ := b.Touches(op)
+		for name := range reads {
 			moved[name] = fixed[name]
 		}
 	}
 	moveFixed(b, fixed, moved)
+}
+
+// keepsState reports whether an op is a conditional block that writes what outlives a step, such as the scale of a loss, or nothing at all.
+func keepsState(b *Block, op *Op) bool {
+	if !isConditional(op) {
+		return false
+	}
+	_, writes := b.Touches(op)
+	kept, others := false, false
+	for name := range writes {
+		v, ok := b.Find(name)
+		kept = kept || ok && v.Persistable
+		others = others || !ok || v.Kind != StepScopes
+	}
+	return kept || !others
 }
 
 // staysNeeded reports whether an op outside of the update, and none of those that move, reads what one of those makes.

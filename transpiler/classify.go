@@ -27,8 +27,8 @@ func classify(s *state) error {
 			return unsupported(n, "", "a check of gradients in the backward pass, where each trainer has gradients of its own rows alone", "a check with the role of an update, on the gradients of all trainers",
 				"build it with op_role Optimize, as mixed_precision.decorate does")
 		}
-		if n.duty == dutyUpdate && len(op.SubBlocks()) > 0 {
-			return unsupported(n, "", "an update op with a sub-block", "update ops without control flow", "")
+		if n.duty == dutyUpdate && len(op.SubBlocks()) > 0 && !isConditionalUpdate(op) {
+			return unsupported(n, "", "an update op with a sub-block", "update ops without control flow but conditional_block", "")
 		}
 		s.nodes = append(s.nodes, n)
 	}
@@ -50,30 +50,30 @@ func classify(s *state) error {
 	return checkKinds(s)
 }
 
-// checkBlocks checks that blocks of ops of the learning-rate schedule alone have update ops.
+// checkBlocks checks that only blocks of the learning-rate schedule and of conditional updates have update ops.
 func checkBlocks(s *state) error {
-	rates := map[program.BlockIndex]bool{}
+	served := map[program.BlockIndex]bool{}
 	var add func(op *program.Op)
 	add = func(op *program.Op) {
 		for _, index := range op.SubBlocks() {
 			b, err := s.source.Block(index)
-			if err != nil || rates[index] {
+			if err != nil || served[index] {
 				continue
 			}
-			rates[index] = true
+			served[index] = true
 			for _, inner := range b.Ops {
 				add(inner)
 			}
 		}
 	}
 	for _, n := range s.nodes {
-		if n.duty == dutyRate {
+		if n.duty != dutyTrainer {
 			add(n.op)
 		}
 	}
 	for _, b := range s.source.Blocks[1:] {
 		for at, op := range b.Ops {
-			if role := op.Role(); (role.Has(program.RoleOptimize) || role.Has(program.RoleLRSched)) && !rates[program.BlockIndex(b.Index)] {
+			if role := op.Role(); (role.Has(program.RoleOptimize) || role.Has(program.RoleLRSched)) && !served[program.BlockIndex(b.Index)] {
 				return unsupported(newNode(b, at, op), "", "an update op in a sub-block", "update ops in the global block", "")
 			}
 		}

@@ -186,7 +186,8 @@ type Pass struct {
 var passes = []Pass{
 	{"verify input", "Checks the user's program, and corrects declarations of temporary variables, so that later passes can rely on its form.", nil, verifyInput},
 	{"totals", "Lets trainers share sums and means of the batch, where the loss needs them.", []string{"verify input"}, shareTotals},
-	{"classify", "Gives each op a duty by its role.", []string{"totals"}, classify},
+	{"conditional updates", "Divides conditional updates by parameter.", []string{"totals"}, divideConditional},
+	{"classify", "Gives each op a duty by its role.", []string{"conditional updates"}, classify},
 	{"global part", "Finds scalars that connect updates of parameters, as in global-norm clipping.", []string{"classify"}, findGlobalPart},
 	{"groups", "Joins update ops that must run on one server.", []string{"global part"}, formGroups},
 	{"tables", "Finds the tables that only servers hold.", []string{"groups"}, findTables},

@@ -160,10 +160,11 @@ func isUpdate(op *program.Op) bool {
 
 // addUpdate takes an op into the half that updates. What it needs of the forward half is added to crosses.
 func (s *split) addUpdate(p *program.Program, op *program.Op, crosses map[string]bool) error {
-	for _, name := range op.InputNames() {
-		v, _ := p.Global().Find(name)
+	reads, writes := p.Global().Touches(op)
+	for _, name := range slices.Sorted(maps.Keys(reads)) {
+		v, declared := p.Global().Find(name)
 		switch {
-		case s.updated[name] || v.Persistable:
+		case !declared || s.updated[name] || v.Persistable:
 		case v.Kind == program.SelectedRows:
 			form, err := s.crossByRows(op, v)
 			if err != nil {
@@ -174,9 +175,7 @@ func (s *split) addUpdate(p *program.Program, op *program.Op, crosses map[string
 			crosses[name] = true
 		}
 	}
-	for _, name := range op.OutputNames() {
-		s.updated[name] = true
-	}
+	maps.Copy(s.updated, writes)
 	s.update.Global().Append(op.Clone())
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/edl-go/edl/layers"
 	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/program"
+	"github.com/edl-go/edl/tensor"
 )
 
 // totalled builds a model on x [rows, 6], a mask and a second mask [rows, 1] of zeros and ones, and words [words, 6] of sequences, one for each row.
@@ -54,6 +55,14 @@ var quotients = map[string]func(m *layers.Model, cost, mask, second layers.Varia
 	},
 	"rows divided by a count": func(_ *layers.Model, cost, mask, _ layers.Variable) layers.Variable {
 		return layers.ReduceSum(layers.Div(layers.Mul(cost, mask), smooth(layers.ReduceSum(mask))))
+	},
+	"rows divided by a count of integers": func(_ *layers.Model, cost, mask, _ layers.Variable) layers.Variable {
+		count := layers.Cast(layers.ReduceSum(layers.Cast(mask, tensor.Int32)), tensor.Float32)
+		return layers.ReduceSum(layers.Div(layers.Mul(cost, mask), smooth(count)))
+	},
+	"rows divided by a count of long integers": func(_ *layers.Model, cost, mask, _ layers.Variable) layers.Variable {
+		count := layers.Cast(layers.ReduceSum(layers.Cast(mask, tensor.Int64)), tensor.Float32)
+		return layers.ReduceSum(layers.Div(layers.Mul(cost, mask), smooth(count)))
 	},
 	"a mean over words": func(m *layers.Model, cost, _, _ layers.Variable) layers.Variable {
 		words := layers.Data(m, "words", layers.Dims(6), layers.LoD(1))

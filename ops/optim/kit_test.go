@@ -45,15 +45,12 @@ func newUpdate(t testing.TB, opType string, attrs map[string]program.Attr, dtype
 	}
 	rng := rand.New(rand.NewPCG(seed, 1))
 	for _, slot := range def.Inputs {
-		if slot.Name == ranks.Name { // which no update reads
-			continue
-		}
 		value := func() float64 { return rng.Float64() + 0.01 } // accumulators of squares are positive
 		slotDims := dims
 		switch slot.Name {
 		case paramSlot, gradSlot, "Velocity", "LinearAccumulator":
 			value = rng.NormFloat64
-		case currentStep.Name:
+		case currentStep.Name, ranks.Name:
 			slotDims = []int64{1}
 			value = func() float64 { return 3 }
 		case rateSlot, "Beta1Pow", "Beta2Pow":

@@ -24,7 +24,7 @@ func minimize(m *layers.Model, o *optimizer.Optimizer, width int64) []optimizer.
 	return o.Minimize(layers.Mean(loss))
 }
 
-// asPaddleScales writes the check of the gradients of a scaled loss as Paddle 1.8 did: with the reciprocal of the scale, and an integer for what it found.
+// asPaddleScales writes the check of the gradients of a scaled loss as Paddle 1.8 did: with the reciprocal of the scale.
 func asPaddleScales(p *program.Program) {
 	b := p.Global()
 	for i, op := range b.Ops {
@@ -32,19 +32,13 @@ func asPaddleScales(p *program.Program) {
 			continue
 		}
 		scale, _ := b.Find(op.In("Scale"))
-		inverse, found := scale.Copy("inverse"), scale.Copy("found")
-		inverse.Persistable, found.Persistable, found.DType = false, false, tensor.Int32
+		inverse := scale.Copy("inverse")
+		inverse.Persistable = false
 		b.EnsureVar(inverse)
-		b.EnsureVar(found)
-		written := op.Out("FoundInfinite")
-		op.Type, op.Inputs["Scale"], op.Outputs["FoundInfinite"] = "amp_check_finite_and_scale", []string{"inverse"}, []string{"found"}
-		one := func(opType, in, out string, attrs map[string]program.Attr) *program.Op {
-			made := &program.Op{Type: opType, Inputs: map[string][]string{"X": {in}}, Outputs: map[string][]string{"Out": {out}}, Attrs: attrs}
-			made.SetRole(op.Role())
-			return made
-		}
-		b.Insert(i+1, one("cast", "found", written, map[string]program.Attr{"in_dtype": int32(tensor.Int32), "out_dtype": int32(tensor.Bool)}))
-		b.Insert(i, one("reciprocal", scale.Name, "inverse", nil))
+		op.Type, op.Inputs["Scale"] = "amp_check_finite_and_scale", []string{"inverse"}
+		made := &program.Op{Type: "reciprocal", Inputs: map[string][]string{"X": {scale.Name}}, Outputs: map[string][]string{"Out": {"inverse"}}}
+		made.SetRole(op.Role())
+		b.Insert(i, made)
 		return
 	}
 }

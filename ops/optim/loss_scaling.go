@@ -29,21 +29,19 @@ func init() {
 		return []ops.Slot{{Name: "Out", Doc: doc, Duplicable: true, Dispensable: true, Rows: true}}
 	}
 	for _, c := range []struct {
-		name, doc, found string
-		divides          bool
+		name, doc string
+		divides   bool
 	}{
-		{"check_finite_and_unscale", "Takes the scale of a loss out of its gradients: Out = X * (1/Scale). From the first gradient on that is not finite, Out = X * 0, which is no gradient.",
-			"bool, dims [1]: whether an element of any X is NaN or infinite", true},
-		{"amp_check_finite_and_scale", "Multiplies gradients by the reciprocal of the scale of their loss: Out = X * Scale. From the first gradient on that is not finite, Out = X.",
-			"int32, dims [1]: 1 if an element of any X is NaN or infinite, else 0", false},
+		{"check_finite_and_unscale", "Takes the scale of a loss out of its gradients: Out = X * (1/Scale). From the first gradient on that is not finite, Out = X * 0, which is no gradient.", true},
+		{"amp_check_finite_and_scale", "Multiplies gradients by the reciprocal of the scale of their loss: Out = X * Scale. From the first gradient on that is not finite, Out = X.", false},
 	} {
 		ops.Register(ops.Def{
 			Type:    c.name,
 			Class:   ops.Optimize,
 			Doc:     c.doc + " It is part of an update: a cluster runs it on the merged gradients of all trainers.",
 			Inputs:  append(gradients("gradients, float32 or float64"), ops.Slot{Name: "Scale", Doc: "one element of their type"}),
-			Outputs: append(results("X in place, or of its shape and type"), ops.Slot{Name: foundSlot, Doc: c.found}),
-			Infer:   func(s *ops.Shapes) error { return inferCheck(s, c.divides) },
+			Outputs: append(results("X in place, or of its shape and type"), ops.Slot{Name: foundSlot, Doc: "bool, dims [1]: whether an element of any X is NaN or infinite"}),
+			Infer:   inferCheck,
 			Cost:    opkit.PerElement(2),
 			Bind:    opkit.BindFloats("Scale", bindCheck[float32](c.divides), bindCheck[float64](c.divides)),
 			InPlace: map[string]string{"Out": "X"},
@@ -91,12 +89,8 @@ func between(name string, low, high float64, want string) func(*program.Op) erro
 	}
 }
 
-func inferCheck(s *ops.Shapes, divides bool) error {
-	found := tensor.Int32
-	if divides {
-		found = tensor.Bool
-	}
-	s.Set(foundSlot, found, 1)
+func inferCheck(s *ops.Shapes) error {
+	s.Set(foundSlot, tensor.Bool, 1)
 	if ops.Product(s.In("Scale").Dims) != 1 {
 		return s.Errorf("Scale", "one element")
 	}
@@ -195,12 +189,8 @@ func bindCheck[T tensor.Float](divides bool) opkit.Binder {
 				if at >= 0 {
 					first.Int64s()[0] = int64(parts[at].gradient)
 				}
-				switch {
-				case found == nil:
-				case divides:
+				if found != nil {
 					found.Bools()[0] = at >= 0
-				default:
-					found.Int32s()[0] = int32(min(at, 0) + 1)
 				}
 				return nil
 			}},

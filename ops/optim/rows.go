@@ -85,7 +85,7 @@ func bindRows[T tensor.Float](r *rule, b *ops.Binding, bound *bound[T], update f
 	}
 	return b.Loops(append([]ops.Loop{
 		{N: 1, Reads: append(r.numberSlots(), gradSlot), Writes: []string{}, Run: u.begin},
-		{N: int(u.height), Least: block, Whole: append(r.numberSlots(), gradSlot), Writes: r.stateSlots(), Run: run},
+		{N: int(u.height), Least: block, Whole: append(r.wholeSlots(), gradSlot), Writes: r.stateSlots(), Run: run},
 	}, powers...)...)
 }
 

@@ -118,6 +118,15 @@ func (r *rule) numberSlots() []string {
 	return slots
 }
 
+// wholeSlots names the inputs that are no rows of the parameter.
+func (r *rule) wholeSlots() []string {
+	slots := r.numberSlots()
+	for _, s := range r.unread {
+		slots = append(slots, s.Name)
+	}
+	return slots
+}
+
 // stateSlots names the outputs that have the dims of the parameter.
 func (r *rule) stateSlots() []string {
 	slots := []string{paramOutSlot}
@@ -262,7 +271,7 @@ func bindAs[T tensor.Float](r *rule, b *ops.Binding, prepare prepare[T]) (ops.Ke
 	for i := range parts {
 		parts[i] = all.operands()
 	}
-	return b.Loops(append([]ops.Loop{{N: b.In(paramSlot).Len(), Whole: r.numberSlots(), Writes: r.stateSlots(), Run: func(part, from, to int) error {
+	return b.Loops(append([]ops.Loop{{N: b.In(paramSlot).Len(), Whole: r.wholeSlots(), Writes: r.stateSlots(), Run: func(part, from, to int) error {
 		o := &parts[part]
 		all.load(o, from, to)
 		o.grad = tensor.Data[T](grad)[from:to]

@@ -126,7 +126,7 @@ func bindStored(r *rule, b *ops.Binding) (ops.Kernel, error) {
 			p.gathered = []*tensor.Tensor{b.Scratch(tensor.Float32, p.sums.Len())}
 		}
 	}
-	loops = append(loops, ops.Loop{N: int(u.height), Least: block, Whole: append(r.numberSlots(), gradSlot), Writes: r.stateSlots(), Run: run})
+	loops = append(loops, ops.Loop{N: int(u.height), Least: block, Whole: append(r.wholeSlots(), gradSlot), Writes: r.stateSlots(), Run: run})
 	return b.Loops(append(loops, powers...)...)
 }
 

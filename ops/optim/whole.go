@@ -58,7 +58,7 @@ func bindWhole[T tensor.Float](r *rule, b *ops.Binding, prepare prepareWhole[T])
 		return o
 	}
 	each := func(run func(o *operands[T], block int)) ops.Loop {
-		return ops.Loop{N: blocks, Apart: true, Whole: r.numberSlots(), Writes: r.stateSlots(), Run: func(part, from, to int) error {
+		return ops.Loop{N: blocks, Apart: true, Whole: r.wholeSlots(), Writes: r.stateSlots(), Run: func(part, from, to int) error {
 			for block := from; block < to; block++ {
 				run(load(part, block), block)
 			}
