@@ -20,7 +20,7 @@ type Countdown struct {
 
 // NewCountdown begins to count at a time. Its user calls Look after the time that it returns.
 func NewCountdown(limit time.Duration, now time.Time) (c Countdown, next time.Duration) {
-	c = Countdown{left: limit, part: max(limit/countParts, shortestPart)}
+	c = Countdown{left: limit, part: partOf(limit)}
 	return c, c.begin(now)
 }
 
@@ -32,9 +32,20 @@ func (c *Countdown) begin(now time.Time) time.Duration {
 // Look returns after which time to look again, or 0 when the limit is over. stopped is how long the process did not run since the last look, as far as it can tell: it is 0, or more than 2 s.
 func (c *Countdown) Look(now time.Time) (next, stopped time.Duration) {
 	passed := now.Sub(c.from)
-	if passed > c.asked+stoppedFor {
-		return c.begin(now), passed
+	if stopped = stoppedIn(passed, c.asked); stopped > 0 {
+		return c.begin(now), stopped
 	}
 	c.left -= passed
 	return c.begin(now), 0
+}
+
+// partOf is the part of a limit after which to look at the clock.
+func partOf(limit time.Duration) time.Duration { return max(limit/countParts, shortestPart) }
+
+// stoppedIn is how long the process did not run in a time that should have been no longer than asked.
+func stoppedIn(passed, asked time.Duration) time.Duration {
+	if passed > asked+stoppedFor {
+		return passed
+	}
+	return 0
 }

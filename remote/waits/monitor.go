@@ -29,14 +29,24 @@ type waiting struct {
 	reason func() Wait
 	since  time.Time
 	order  uint64
+
+	given   time.Time     // Since, as reason gave it last
+	stopped time.Duration // for which this process did not run since then
 }
 
-// now is what the call waits for now. The lock is held.
+// now is what the call waits for now. Its limit does not count the time for which this process was stopped: see Countdown. The lock is held.
 func (w *waiting) now() Wait {
 	now := w.reason()
 	now.order = w.order
+	if !now.Since.Equal(w.given) { // another wait begins, or reason has left that time out itself
+		w.given, w.stopped = now.Since, 0
+	}
 	if now.Since.IsZero() {
 		now.Since = w.since
+	}
+	if w.stopped > 0 && !now.end().IsZero() {
+		now.Until = now.end().Add(w.stopped)
+		now.Since = now.Since.Add(w.stopped)
 	}
 	return now
 }
@@ -79,7 +89,7 @@ func (m *Monitor) Ended() bool { return m.ended }
 func (m *Monitor) Err() error { return m.err }
 
 // Await blocks until ok returns true or an error, which Await returns. It ends early when the Monitor has ended, when ctx has, and when the time that
-// reason gives has passed.
+// reason gives has passed. Time for which this process was stopped does not count against it, as for a Countdown.
 //
 // Await takes the lock, and calls ok and reason with it held. It calls ok at once and after every Broadcast. It calls reason, which says what is
 // waited for, whenever ok has returned false; List calls it too. So reason must be cheap and change nothing.
@@ -87,6 +97,9 @@ func (m *Monitor) Await(ctx context.Context, reason func() Wait, ok func() (bool
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	w := &waiting{reason: reason}
+	var slept time.Time     // when the last sleep began
+	var asked time.Duration // its length
+	var given time.Time     // w.given then
 	for {
 		if m.err != nil {
 			return m.err
@@ -106,6 +119,9 @@ func (m *Monitor) Await(ctx context.Context, reason func() Wait, ok func() (bool
 			m.waiting[w] = struct{}{}
 			defer delete(m.waiting, w)
 		}
+		if asked > 0 && given.Equal(w.given) {
+			w.stopped += stoppedIn(time.Since(slept), asked)
+		}
 		now := w.now()
 		switch {
 		case m.err != nil:
@@ -117,15 +133,19 @@ func (m *Monitor) Await(ctx context.Context, reason func() Wait, ok func() (bool
 		case !now.end().IsZero() && !time.Now().Before(now.end()):
 			return TimedOut(m.Where, now.told())
 		}
-		m.sleep(ctx, now.end())
+		slept, asked, given = time.Now(), 0, w.given
+		if end := now.end(); !end.IsZero() {
+			asked = max(min(partOf(end.Sub(now.Since)), end.Sub(slept)), 1)
+		}
+		m.sleep(ctx, asked)
 	}
 }
 
-// sleep lets others change the state until they have, ctx has ended, or the time has come. The lock is held before and after.
-func (m *Monitor) sleep(ctx context.Context, until time.Time) {
+// sleep lets others change the state until they have, ctx has ended, or the time has passed; 0: without limit. The lock is held before and after.
+func (m *Monitor) sleep(ctx context.Context, most time.Duration) {
 	var late <-chan time.Time
-	if !until.IsZero() {
-		timer := time.NewTimer(time.Until(until))
+	if most > 0 {
+		timer := time.NewTimer(most)
 		defer timer.Stop()
 		late = timer.C
 	}

@@ -132,6 +132,53 @@ func TestEnd(t *testing.T) {
 	}
 }
 
+// A process that is stopped while it waits gives up no wait when it goes on: the time is not counted, and the list does not show it.
+func TestAwaitWhileStopped(t *testing.T) {
+	for name, c := range map[string]struct {
+		sinceOf func(began, now time.Time) time.Time // as the reason gives it
+		until   bool                                 // the reason gives the end, and no limit
+		want    time.Duration
+	}{
+		"limit":                     {nil, false, 2*time.Hour + time.Minute},
+		"since":                     {func(began, _ time.Time) time.Time { return began }, false, 2*time.Hour + time.Minute},
+		"end":                       {func(began, _ time.Time) time.Time { return began }, true, 2*time.Hour + time.Minute},
+		"reason leaves it out, too": {func(began, now time.Time) time.Time { return began.Add(now.Sub(began).Truncate(time.Hour)) }, false, 2*time.Hour + time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := &waits.Monitor{}
+				began := time.Now()
+				reason := func() waits.Wait {
+					w := round()
+					if c.sinceOf != nil {
+						w.Since = c.sinceOf(began, time.Now())
+					}
+					if w.Limit = time.Minute; c.until {
+						w.Until, w.Limit = began.Add(time.Minute), 0
+					}
+					return w
+				}
+				stops := 0
+				err := m.Await(t.Context(), reason, func() (bool, error) {
+					if since := time.Since(began); stops < 2 && since > 0 { // two looks at the clock come an hour late
+						for _, listed := range m.List() {
+							if left := time.Until(listed.Until.AsTime()); left <= 0 {
+								t.Errorf("after %d stops it is listed as over since %v", stops, -left)
+							}
+						}
+						stops++
+						time.Sleep(time.Hour - since%time.Hour)
+					}
+					return false, nil
+				})
+				if passed := time.Since(began); passed != c.want || !strings.Contains(err.Error(), "after 1m0s waiting for round 7") {
+					t.Errorf("after %v: %v", passed, err)
+				}
+			})
+		})
+	}
+}
+
 // The limit is that of what is waited for now, which changes.
 func TestLimitOfAnotherReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
