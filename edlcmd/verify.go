@@ -76,6 +76,10 @@ func verifyProgram(cmd *cobra.Command, c *console, f *verifyFlags, args []string
 		return fault.E(fault.InvalidArgument, fault.At("--backup-trainers"), fault.Got(fmt.Sprint(spec.BackupTrainers)),
 			fault.Want("0: which contributions count depends on who is late, so another run computes something else"))
 	}
+	if spec.Resume != "" {
+		return fault.E(fault.InvalidArgument, fault.At("--resume"), fault.Got(spec.Resume), fault.Want("a run from its first step, where the reference begins, too"),
+			fault.Hint("to compare where two runs have come to, use edl checkpoint diff"))
+	}
 	if spec.DayRounds == 0 {
 		spec.DayRounds = 24 // an hour for each round: the clock is another one when the second run trains
 	}
