@@ -97,7 +97,7 @@ func TestClicksErrors(t *testing.T) {
 		want    string
 	}{
 		"no number":      {"1,a,2\n0,b,x\n", good, fault.Corrupt, `line 2, variable "2"`},
-		"infinity":       {"1,a,inf\n", good, fault.NotFinite, "line 1"},
+		"infinity":       {"1,a,inf\n", good, fault.Corrupt, "line 1"},
 		"ragged":         {"1,a,2\n1,a\n", good, fault.Corrupt, "line 2"},
 		"unknown column": {"1,a,2\n", with(func(o *ClicksOptions) { o.Numbers = []string{"7"} }), fault.NotFound, `"7"`},
 		"no label":       {"1,a,2\n", with(func(o *ClicksOptions) { o.Label = "" }), fault.NotFound, "column"},

@@ -57,7 +57,7 @@ func TestCSVErrorsNameTheLine(t *testing.T) {
 		"column of texts":  {"a,b\nx,2\n", CSVOptions{Header: true, LabelDType: tensor.Int64}, fault.Corrupt, `got "x", want a number that fits into float32; a column of texts or ids becomes the keys of a table that grows with --keys a`},
 		"empty key":        {"u,b\n7,2\n,2\n", CSVOptions{Header: true, Keys: []string{"u"}, LabelDType: tensor.Int64}, fault.Corrupt, `line 3, variable "u": corrupt data: got "", want a text`},
 		"no key":           {"u,b\n-1,2\n", CSVOptions{Header: true, Keys: []string{"u"}, LabelDType: tensor.Int64}, fault.Corrupt, `line 2, variable "u": corrupt data: got "-1"`},
-		"infinity":         {"inf,1\n", int64s, fault.NotFinite, "line 1"},
+		"infinity":         {"inf,1\n", int64s, fault.Corrupt, "line 1"},
 		"too large":        {"1e39,1\n", int64s, fault.Corrupt, "float32"},
 		"ragged":           {"1,2\n1,2,3\n", int64s, fault.Corrupt, "line 2"},
 		"open quote":       {"1,2\n\"1,2\n", int64s, fault.Corrupt, "line 2"},

@@ -51,7 +51,7 @@ func TestHousingErrorsNameTheLine(t *testing.T) {
 	}{
 		"short line": {row + "\n1 2 3\n", fault.Corrupt, "line 3: corrupt data: got 3 columns, want 14"},
 		"no number":  {row + "x" + row[1:], fault.Corrupt, `line 2, variable "column 0"`},
-		"nan":        {strings.Replace(row, "1", "nan", 1), fault.NotFinite, "line 1"},
+		"nan":        {strings.Replace(row, "1", "nan", 1), fault.Corrupt, "line 1"},
 		"long line":  {row + strings.Repeat(" ", maxLine+1), fault.TooLarge, "line 2"},
 		"constant":   {row + row, fault.InvalidArgument, "column 0"},
 	} {

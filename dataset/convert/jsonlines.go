@@ -13,6 +13,7 @@ import (
 
 	"github.com/edl-go/edl/dataset"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/jsonline"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -122,7 +123,7 @@ func (c *jsonConverter) convert(line string) (sample []*tensor.Tensor, err error
 	decoder := json.NewDecoder(strings.NewReader(line))
 	decoder.UseNumber()
 	if err := decoder.Decode(&object); err != nil || object == nil || decoder.More() {
-		return nil, fault.E(fault.Corrupt, fault.Got("a line that is no JSON object"), fault.Want("one object in each line"), fault.Cause(err))
+		return nil, jsonline.Wrong(err)
 	}
 	for _, f := range c.Fields {
 		value, ok := object[f.Name]

@@ -20,7 +20,7 @@ type LibSVMOptions struct {
 
 // LibSVM converts each line into a sample, and returns the number of samples. A line is a label and the features that are not 0, each as NUMBER:VALUE,
 // between spaces; # begins a comment. A sample is the sequence of the numbers int64[features, 1], that of the values float32[features, 1], and the label [1].
-// Numbers are taken as they are; most files count from 1. A label of class -1, as files of two classes have it, is class 0.
+// Numbers rise, and are taken as they are; most files count from 1. A label of class -1, as files of two classes have it, is class 0.
 func LibSVM(ctx context.Context, r io.Reader, w dataset.RecordWriter, options LibSVMOptions) (int, error) {
 	if options.LabelDType != tensor.Int64 && options.LabelDType != tensor.Float32 || options.Features < 0 {
 		return 0, fault.E(fault.InvalidArgument, fault.Gotf("a label of %v, %d features", options.LabelDType, options.Features), fault.Want("int64 or float32, 0 or more features"))
@@ -42,6 +42,9 @@ func LibSVM(ctx context.Context, r io.Reader, w dataset.RecordWriter, options Li
 		ids, values = ids[:0], values[:0]
 		for _, field := range fields[1:] {
 			id, value, f := featureOf(field, options.Features)
+			if f == nil && len(ids) > 0 && id <= ids[len(ids)-1] {
+				f = fault.E(fault.Corrupt, fault.Gotf("the feature %s behind the number %d", fault.Quote(field), ids[len(ids)-1]), fault.Want("numbers that rise, each once"))
+			}
 			if f != nil {
 				return placed(f, number)
 			}

@@ -70,7 +70,7 @@ func parseFloat(text string, bits int) (float64, *fault.Fault) {
 	case err != nil:
 		return 0, fault.E(fault.Corrupt, fault.Got(fault.Quote(text)), fault.Want("a number that fits into float"+strconv.Itoa(bits)))
 	case math.IsNaN(v) || math.IsInf(v, 0):
-		return 0, fault.E(fault.NotFinite, fault.Got(fault.Quote(text)), fault.Want("a finite number"))
+		return 0, fault.E(fault.Corrupt, fault.Got(fault.Quote(text)), fault.Want("a finite number"))
 	}
 	return v, nil
 }

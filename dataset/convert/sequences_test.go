@@ -143,7 +143,7 @@ func TestLibSVM(t *testing.T) {
 	if _, err := LibSVM(background, strings.NewReader(text), &numbers, LibSVMOptions{LabelDType: tensor.Float32}); err != nil || !strings.HasSuffix(numbers.lines[1], "float32[1][-1]") {
 		t.Errorf("numbers: %q, %v", numbers.lines, err)
 	}
-	for text, says := range map[string]string{"1 8:1": "below 8", "1 3": "NUMBER:VALUE", "1 -1:2": "NUMBER:VALUE", "1 2:x": `"x"`, "x 2:1": `"x"`, "1.5 2:1": "float32", "1 2:inf": "finite"} {
+	for text, says := range map[string]string{"1 8:1": "below 8", "1 3": "NUMBER:VALUE", "1 -1:2": "NUMBER:VALUE", "1 2:x": `"x"`, "x 2:1": `"x"`, "1.5 2:1": "float32", "1 2:inf": "finite", "1 3:1 2:1": "behind the number 3", "1 3:1 3:1": "rise"} {
 		_, err := LibSVM(background, strings.NewReader("1 2:1\n"+text), &shown{}, LibSVMOptions{LabelDType: tensor.Int64, Features: 8})
 		if err == nil || !strings.Contains(err.Error(), "line 2") || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", text, err)
@@ -245,7 +245,7 @@ func TestJSONLinesFaults(t *testing.T) {
 	for line, c := range map[string]struct {
 		field, says string
 	}{
-		`{"x": [1, 2`:          {"x:int64", "no JSON object"},
+		`{"x": [1, 2`:          {"x:int64", "ends within its JSON object"},
 		`[1]`:                  {"x:int64", "no JSON object"},
 		`null`:                 {"x:int64", "no JSON object"},
 		`{"x": 1} {"x": 2}`:    {"x:int64", "no JSON object"},

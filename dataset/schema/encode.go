@@ -371,7 +371,7 @@ func parseFloat(text string) (float64, *fault.Fault) {
 	case err != nil:
 		return 0, fault.E(fault.Corrupt, fault.Got(fault.Quote(text)), fault.Want("a number"))
 	case math.IsNaN(x) || math.IsInf(x, 0):
-		return 0, fault.E(fault.NotFinite, fault.Got(fault.Quote(text)), fault.Want("a finite number"))
+		return 0, fault.E(fault.Corrupt, fault.Got(fault.Quote(text)), fault.Want("a finite number"))
 	}
 	return x, nil
 }

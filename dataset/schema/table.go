@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/jsonline"
 )
 
 // maxRow bounds the bytes of a row, and the values of one cell.
@@ -443,24 +444,18 @@ type member struct {
 func parseObject(line []byte) ([]member, error) {
 	d := json.NewDecoder(strings.NewReader(string(line)))
 	d.UseNumber()
-	notObject := func(err error) error {
-		if err != nil {
-			err = errors.New(err.Error()) // it may be io.EOF, which is the end of a table
-		}
-		return fault.E(fault.Corrupt, fault.Got("a line that is no JSON object"), fault.Want("one object in each line"), fault.Cause(err))
-	}
 	if open, err := d.Token(); err != nil || open != json.Delim('{') {
-		return nil, notObject(err)
+		return nil, jsonline.Wrong(err)
 	}
 	var members []member
 	for d.More() {
 		key, err := d.Token()
 		if err != nil {
-			return nil, notObject(err)
+			return nil, jsonline.Wrong(err)
 		}
 		var value any
 		if err := d.Decode(&value); err != nil {
-			return nil, notObject(err)
+			return nil, jsonline.Wrong(err)
 		}
 		name, _ := key.(string)
 		cell, err := CellOf(value)
@@ -474,7 +469,7 @@ func parseObject(line []byte) ([]member, error) {
 		members = append(members, member{name, cell})
 	}
 	if _, err := d.Token(); err != nil || d.More() {
-		return nil, notObject(err)
+		return nil, jsonline.Wrong(err)
 	}
 	return members, nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/edl-go/edl/dataset/convert"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/integer"
+	"github.com/edl-go/edl/internal/jsonline"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
@@ -58,7 +59,7 @@ func readLines(r io.Reader, declared Declared, keys Keys) (all map[string]*tenso
 		}
 		var object map[string]json.RawMessage
 		if err := json.Unmarshal(line, &object); err != nil || object == nil {
-			return nil, nil, wrong("", fault.E(fault.Corrupt, fault.Got("a line that is no JSON object"), fault.Want("one object in each line"), fault.Cause(err)))
+			return nil, nil, wrong("", jsonline.Wrong(err))
 		}
 		if objects++; objects == 1 {
 			names = slices.Sorted(maps.Keys(object))
