@@ -96,6 +96,7 @@ func TestLostLeasesLoseNoReport(t *testing.T) {
 			if all.Add(1) < 2 {
 				return
 			}
+			c.coordinator.end() // so that nobody who comes again joins the generation that is over
 			c.killTrainer(0)
 			c.killTrainer(1)
 			close(c.coordinator.hold)
