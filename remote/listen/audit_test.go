@@ -111,6 +111,8 @@ func TestBudgets(t *testing.T) {
 		t.Errorf("%d calls and %v are left", b.calls, b.of)
 	}
 
+	nothing := upload{of: b, by: bob} // of the first caller
+	nothing.end()
 	one, other := upload{of: b, by: root}, upload{of: b, by: bob}
 	his := upload{of: b, by: bob}
 	if err := errors.Join(his.add(5), other.add(maxUploadsOfUser-5)); err != nil {
@@ -157,7 +159,7 @@ func TestUploadsEnd(t *testing.T) {
 				t.Fatal(err)
 			}
 			began, first := time.Now(), true
-			err := u.receive(ctx, &job.JobSpec{}, maxSpec, time.Minute, func() ([]byte, error) {
+			err := u.receive(&job.JobSpec{}, maxSpec, time.Minute, func() ([]byte, error) {
 				if !first {
 					return c.then(ctx)
 				}

@@ -43,7 +43,7 @@ func (s *Server) Submit(stream grpc.ClientStreamingServer[rpc.SubmitRequest, rpc
 	spec := &job.JobSpec{}
 	coming := upload{of: &s.Manager.budget, by: callerOf(stream.Context())}
 	defer coming.end()
-	err := coming.receive(stream.Context(), spec, maxSpec, uploadSilence, func() ([]byte, error) {
+	err := coming.receive(spec, maxSpec, uploadSilence, func() ([]byte, error) {
 		m, err := stream.Recv()
 		return m.GetPiece(), err
 	})

@@ -530,7 +530,7 @@ func (s *Server) WriteState(stream grpc.ClientStreamingServer[rpc.Piece, rpc.Wri
 	m := &rpc.StateValues{}
 	coming := upload{of: &s.Manager.budget, by: callerOf(stream.Context())}
 	defer coming.end()
-	err := coming.receive(stream.Context(), m, MaxState, uploadSilence, func() ([]byte, error) {
+	err := coming.receive(m, MaxState, uploadSilence, func() ([]byte, error) {
 		p, err := stream.Recv()
 		return p.GetPiece(), err
 	})

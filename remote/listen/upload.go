@@ -1,12 +1,10 @@
 package listen
 
 import (
-	"context"
 	"errors"
 	"io"
 	"time"
 
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/edl-go/edl/fault"
@@ -50,6 +48,9 @@ func (u *upload) end() {
 	b := u.of
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if u.bytes == 0 {
+		return
+	}
 	b.uploads -= u.bytes
 	if b.uploadsOf[u.by.user] -= u.bytes; b.uploadsOf[u.by.user] == 0 {
 		delete(b.uploadsOf, u.by.user)
@@ -57,25 +58,18 @@ func (u *upload) end() {
 	u.bytes = 0
 }
 
-// receive joins the pieces of m, at most limit bytes, which next receives, as they arrive. ctx is that of the stream: when the call is over, next fails. It fails when the caller is silent
-// for too long.
-func (u *upload) receive(ctx context.Context, m proto.Message, limit int, silence time.Duration, next func() ([]byte, error)) error {
+// receive joins the pieces of m, at most limit bytes, which next receives, as they arrive. next fails when the call is over. receive fails when the caller is silent for too long.
+func (u *upload) receive(m proto.Message, limit int, silence time.Duration, next func() ([]byte, error)) error {
 	type piece struct {
 		bytes []byte
 		err   error
 	}
-	pieces := make(chan piece)
-	go func() { // ends with the stream, at the latest when the call is over
-		for {
+	asked, pieces := make(chan struct{}), make(chan piece, 1)
+	defer close(asked)
+	go func() { // ends with this call, or, after a silence, when the caller's call is over
+		for range asked {
 			b, err := next()
-			select {
-			case pieces <- piece{b, err}:
-			case <-ctx.Done():
-				return
-			}
-			if err != nil {
-				return
-			}
+			pieces <- piece{b, err}
 		}
 	}()
 	timer := time.NewTimer(silence)
@@ -88,6 +82,7 @@ func (u *upload) receive(ctx context.Context, m proto.Message, limit int, silenc
 	}()
 	return wire.ReceivePieces(m, limit, func() ([]byte, error) {
 		timer.Reset(silence)
+		asked <- struct{}{}
 		select {
 		case p := <-pieces:
 			switch {
@@ -100,8 +95,6 @@ func (u *upload) receive(ctx context.Context, m proto.Message, limit int, silenc
 				p.err = wire.FromStatus("caller", p.err)
 			}
 			return p.bytes, p.err
-		case <-ctx.Done():
-			return nil, wire.FromStatus("caller", status.FromContextError(ctx.Err()).Err())
 		case <-timer.C:
 			return nil, fault.E(fault.DeadlineExceeded, fault.At("listener"), fault.Gotf("%d bytes of a message, and then nothing for %v", u.bytes, silence), fault.Want("all of it"), fault.Hint("send it again"))
 		}
