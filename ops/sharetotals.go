@@ -161,8 +161,8 @@ func (s *sharing) flush() {
 	clear(s.writes)
 }
 
-// count returns what share_totals reads the number of elements from that a total reduces. Of chosen rows it is known only when a step has chosen them, so an op counts them. So it
-// does with rows of int64, of which share_totals would take a single one for a count.
+// count names the variable that tells share_totals how many elements a total reduces: the elements themselves, or their number (int64 [1]). An op counts chosen rows, because
+// shapes do not tell how many there are, and rows of int64, because share_totals would take a single one for a number.
 func (s *sharing) count(t *total) string {
 	if v, ok := s.block.Find(t.over); !t.chosen && ok && v.DType != tensor.Int64 {
 		return t.over

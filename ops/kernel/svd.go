@@ -184,35 +184,33 @@ func SVDGrad[T tensor.Float](dx, u, s, vh, du, ds, dvh []T, m, n, columns int, w
 			w[i*k+i] = float64(ds[i])
 		}
 	}
-	if du != nil {
+	turn := func(product, factor func(i, j int) float64) { // what the vectors of one side, whose products with their gradients are given, add to w
 		for i := range k {
 			for j := range k {
-				inner[i*k+j] = 0
-				for r := range m {
-					inner[i*k+j] += float64(u[r*columns+i]) * float64(du[r*columns+j])
-				}
+				inner[i*k+j] = product(i, j)
 			}
 		}
 		for i := range k {
 			for j := range k {
-				w[i*k+j] += gap(i, j) * (inner[i*k+j] - inner[j*k+i]) * float64(s[j])
+				w[i*k+j] += factor(i, j) * gap(i, j) * (inner[i*k+j] - inner[j*k+i])
 			}
 		}
 	}
+	if du != nil {
+		turn(func(i, j int) (sum float64) {
+			for r := range m {
+				sum += float64(u[r*columns+i]) * float64(du[r*columns+j])
+			}
+			return sum
+		}, func(_, j int) float64 { return float64(s[j]) })
+	}
 	if dvh != nil {
-		for i := range k {
-			for j := range k {
-				inner[i*k+j] = 0
-				for c := range n {
-					inner[i*k+j] += float64(vh[i*n+c]) * float64(dvh[j*n+c])
-				}
+		turn(func(i, j int) (sum float64) {
+			for c := range n {
+				sum += float64(vh[i*n+c]) * float64(dvh[j*n+c])
 			}
-		}
-		for i := range k {
-			for j := range k {
-				w[i*k+j] += float64(s[i]) * gap(i, j) * (inner[i*k+j] - inner[j*k+i])
-			}
-		}
+			return sum
+		}, func(i, _ int) float64 { return float64(s[i]) })
 	}
 	clear(dx[:m*n])
 	for r := range m { // u*w*vh

@@ -109,7 +109,8 @@ func (r *winogradWanted) compute(s *Conv2DShape, images int, filter, x, dout []f
 		add(r.dx, r.dxScale, i, float64(dout[o])*float64(filter[w]))
 		add(r.dfilter, r.dfilterScale, w, float64(dout[o])*float64(x[i]))
 	})
-	for taps := range slices.Chunk(r.dfilterScale, 9) { // one transform makes all taps of a channel pair, so each has the rounding errors of the largest, also one that meets only padding
+	// One transform makes all taps of a pair of channels. So each tap has the rounding errors of the largest, also a tap that meets only padding.
+	for taps := range slices.Chunk(r.dfilterScale, 9) {
 		most := slices.Max(taps)
 		for i := range taps {
 			taps[i] = most

@@ -18,8 +18,8 @@ type TakeOver struct {
 //	the pserver ends ---> absent, TakeOver ---> TookOver: it runs again, in the process of the standby, and the standby starts again
 //	                                       ---> the standby ends, or cannot: the pserver is lost as if it had no standby
 //
-// A standby that is not in step with its pserver refuses. One that takes over gives up the key of a standby, so a lease of it that is lost does not count
-// until the answer is known, and never for the pserver.
+// A standby that is not in step with its pserver refuses. One that takes over gives up its own key. Until the answer is known, the loss of its
+// lease does not end its process. Afterwards it does not count for the pserver.
 type takeovers struct {
 	asked int // requests so far
 	under map[int]takeover
