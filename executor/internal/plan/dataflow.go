@@ -19,6 +19,7 @@ type dataflow struct {
 	pending   []int // predecessors that are not done in this run
 	remaining int   // steps that are not done in this run
 	ctx       context.Context
+	declared  bool  // the send_barrier has run: no step looks at ctx any more
 	err       error // of the failed step that comes first in the program; steps after an error are counted but do not run
 	errIndex  int
 }
@@ -44,7 +45,7 @@ func newDataflow(p *Plan, grain time.Duration, predecessors [][]int, from, to in
 func (d *dataflow) reset(ctx context.Context) {
 	copy(d.pending, d.degree)
 	d.remaining = len(d.steps)
-	d.ctx, d.err = ctx, nil
+	d.ctx, d.declared, d.err = ctx, false, nil
 }
 
 // fail records the error of a step.

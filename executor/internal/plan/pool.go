@@ -116,10 +116,14 @@ func (p *Pool) take(own *dataflow) (t task, ok bool) {
 // execute runs a step and posts the steps that become ready by it. The caller holds the lock; execute releases it while the step runs.
 func (p *Pool) execute(lane int, t task) {
 	d, s := t.flow, &t.flow.steps[t.index]
+	if d.err == nil && d.ctx.Err() != nil && !d.declared {
+		d.fail(t.index, stopped(d.ctx))
+	}
 	if d.err == nil {
 		if err := p.runStep(lane, d, s); err != nil {
 			d.fail(t.index, err)
 		}
+		d.declared = d.declared || s.isBarrier()
 	}
 	found := 0
 	for _, next := range d.successors[t.index] {
@@ -242,9 +246,6 @@ func (s *step) guarded(ctx context.Context, p *Plan, lane, part int) (err error)
 			err = ops.At(at.op, panicked(r))
 		}
 	}()
-	if ctx.Err() != nil {
-		return stopped(ctx)
-	}
 	var start time.Time
 	if p.trace != nil {
 		start = time.Now()

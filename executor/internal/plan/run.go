@@ -3,6 +3,7 @@ package plan
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/edl-go/edl/fault"
@@ -17,7 +18,8 @@ import (
 // not finite, the update does not happen. A part of a batch that weighs nothing is not checked.
 //
 // A plan that trains on one machine does a whole step or none: an error or the end of ctx before the update leaves the scope as it was, and an update
-// that has begun ignores ctx. After an error of any other plan, the scope holds what the steps before the error wrote.
+// that has begun ignores ctx. After an error of any other plan, the scope holds what the steps before the error wrote. After the send_barrier of a
+// trainer, only ops that wait look at ctx: the servers may count the step, so the caller must learn what it fetched.
 func (p *Plan) Run(ctx context.Context, pool *Pool) error {
 	if pool == nil || p.trial == nil {
 		return p.once(ctx, pool)
@@ -112,8 +114,9 @@ func (g *segment) inOrder(ctx context.Context, p *Plan) (err error) {
 			err = ops.At(at.op, panicked(r))
 		}
 	}()
+	declared := false
 	for i := range g.steps {
-		if ctx.Err() != nil {
+		if ctx.Err() != nil && !declared {
 			return stopped(ctx)
 		}
 		s := &g.steps[i]
@@ -125,9 +128,13 @@ func (g *segment) inOrder(ctx context.Context, p *Plan) (err error) {
 		if err != nil {
 			return failed(ctx, at, err)
 		}
+		declared = declared || s.isBarrier()
 	}
 	return nil
 }
+
+// isBarrier reports whether a step is the send_barrier of a trainer.
+func (s *step) isBarrier() bool { return s.pieces[0].op.Type == "send_barrier" }
 
 // traced runs a step and records how long it took.
 func (s *step) traced(ctx context.Context, p *Plan, at **piece) error {
@@ -156,18 +163,16 @@ func stopped(ctx context.Context) error {
 // RunFromBarrier runs the plan from its first send_barrier on, without checks. A trainer that has no rows in a round calls it to take part in the
 // round: it contributes nothing, tells the servers so, and receives the new parameters.
 func (p *Plan) RunFromBarrier(ctx context.Context) error {
-	for i := range p.steps {
-		if p.steps[i].pieces[0].op.Type != "send_barrier" {
-			continue
-		}
-		rest := segment{steps: p.steps[i:]}
-		if err := rest.run(ctx, p, nil); err != nil {
-			return err
-		}
-		p.scope.MarkReady(writtenBy(rest.steps)...)
-		return nil
+	i := slices.IndexFunc(p.steps, func(s step) bool { return s.isBarrier() })
+	if i < 0 {
+		return fault.E(fault.InvalidArgument, fault.Got("a batch without rows"), fault.Want("at least one row in a program without send_barrier"))
 	}
-	return fault.E(fault.InvalidArgument, fault.Got("a batch without rows"), fault.Want("at least one row in a program without send_barrier"))
+	rest := segment{steps: p.steps[i:]}
+	if err := rest.run(ctx, p, nil); err != nil {
+		return err
+	}
+	p.scope.MarkReady(writtenBy(rest.steps)...)
+	return nil
 }
 
 // writtenBy returns the names of the variables of the scope that some steps write.

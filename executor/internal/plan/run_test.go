@@ -218,6 +218,47 @@ func TestMemoryOnTheWireStaysUntouchedUntilTheBarrier(t *testing.T) {
 	}
 }
 
+// A step that is declared may count, so it runs to its end, and what it fetches is known: whoever ends it ends what waits.
+func TestDeclaredStepRunsToItsEnd(t *testing.T) {
+	pool := plan.NewPool(3)
+	defer pool.Close()
+	for name, on := range map[string]*plan.Pool{"in order": nil, "on a pool": pool} {
+		t.Run(name, func(t *testing.T) {
+			ctx, end := context.WithCancel(t.Context())
+			comm := &endingComm{lazyComm: lazyComm{value: 7}, end: end}
+			x := fixture.Numbers(1, 4)
+			compiled, err := plan.Compile(plan.Request{Block: talking().Global(), Feeds: metas(map[string]*tensor.Tensor{"x": x}), Fetch: []string{"y", "e"},
+				Scope: executor.NewScope(), Env: ops.Env{Comm: comm}, Workers: 2})
+			if err == nil {
+				err = compiled.Feed("x", x)
+			}
+			if err == nil {
+				err = compiled.Run(ctx, on)
+			}
+			if err != nil || ctx.Err() == nil {
+				t.Fatalf("%v, context %v", err, ctx.Err())
+			}
+			if got := compiled.Fetched(); got[0].Float32s()[0] != 14 || got[1].Float32s()[0] != 32*x.Float32s()[0] {
+				t.Errorf("fetched %v and %v", got[0].Float32s(), got[1].Float32s())
+			}
+			if err := compiled.Run(ctx, on); fault.KindOf(err) != fault.Canceled {
+				t.Errorf("the next step ends with %v", err)
+			}
+		})
+	}
+}
+
+// endingComm ends the context of a step while it declares it.
+type endingComm struct {
+	lazyComm
+	end context.CancelFunc
+}
+
+func (c *endingComm) SendBarrier(ctx context.Context) error {
+	c.end()
+	return c.lazyComm.SendBarrier(ctx)
+}
+
 func TestTrainerWithoutRowsKeepsInStep(t *testing.T) {
 	comm := &lazyComm{value: 7}
 	x := fixture.Numbers(1, 4)
