@@ -189,15 +189,15 @@ func (f *freezer) freeze() (*frozenCut, error) {
 	return cut, nil
 }
 
-// thaw ends the use of a cut.
+// thaw ends the use of a cut. An update finds no cut only when nobody reads the slices for it any more.
 func (f *freezer) thaw(cut *frozenCut) {
-	f.cut.CompareAndSwap(cut, nil)
 	if cut.ready != nil {
 		<-cut.ready.populated
 	}
 	for _, one := range cut.all {
 		one.close()
 	}
+	f.cut.CompareAndSwap(cut, nil)
 }
 
 // beforeBlock has kept what a block may change.

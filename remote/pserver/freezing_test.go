@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -375,5 +376,34 @@ func TestThaw(t *testing.T) {
 	f.keepAll()
 	if f.area != nil {
 		t.Error("a cut that has ended takes memory")
+	}
+}
+
+// Nobody reads a slice for a cut that has ended while an update changes it, though the cut ends before all is kept. The race detector sees it.
+func TestThawEndsAllReads(t *testing.T) {
+	p := newChangingProgram(t, 1)
+	service := &comm.Service{Optimize: []program.BlockIndex{1}, Global: comm.NoBlock, LRDecay: comm.NoBlock,
+		Slices: []comm.Slice{{Name: "dense", Origin: "dense", Rows: 700, TotalRows: 700}}}
+	v := &values{BlockRunner: p}
+	var err error
+	if v.freezer, err = newFreezer(service, v, newSums(service, v)); err != nil {
+		t.Fatal(err)
+	}
+	v.freezer.portion = 512
+	for range 100 {
+		cut, err := v.freezer.freeze()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var group sync.WaitGroup
+		group.Go(func() { v.freezer.ahead(t.Context(), cut) })
+		group.Go(func() { v.freezer.thaw(cut) })
+		for v.freezer.cut.Load() != nil {
+			runtime.Gosched()
+		}
+		if err := v.RunBlock(t.Context(), 1, ops.Step{}); err != nil {
+			t.Error(err)
+		}
+		group.Wait()
 	}
 }
