@@ -31,8 +31,8 @@ func TestCacheKeepsThePlansThatWereUsedLast(t *testing.T) {
 	}
 }
 
-// A request may have so many plans for feeds of other sizes; then the one that was used longest ago is taken for another size. Plans of other requests stay.
-func TestTheOldestSizeIsTaken(t *testing.T) {
+// A request may have so many plans for feeds of other sizes; then one of them is taken for another size. Plans of other requests stay.
+func TestAPlanIsTakenForAnotherSize(t *testing.T) {
 	var c planCache
 	key := func(fetched string, i int) planKey { return planKey{request: fmt.Sprint(fetched, i), fetched: fetched} }
 	var plans []*plan.Plan
@@ -41,15 +41,58 @@ func TestTheOldestSizeIsTaken(t *testing.T) {
 		c.put(key("a", i), plans[i])
 		c.put(key("b", i), &plan.Plan{})
 	}
-	if c.takeOldest(key("a", 3), 4) != nil {
+	if c.take(key("a", 3), 4) != nil {
 		t.Error("took one of 3 plans, of which there may be 4")
 	}
-	c.get(key("a", 0))
-	if c.takeOldest(key("a", 3), 3) != plans[1] || c.get(key("a", 1)) != nil {
-		t.Error("took another plan than the oldest, or left it")
+	c.get(key("a", 2))
+	if c.take(key("a", 3), 3) != plans[1] || c.get(key("a", 1)) != nil {
+		t.Error("took another plan than the last one whose size has not come again, or left it")
+	}
+	c.put(key("a", 3), plans[1])
+	for i := range 4 {
+		c.get(key("a", i))
+	}
+	if c.take(key("a", 4), 3) != plans[0] || c.get(key("a", 0)) != nil {
+		t.Error("took another plan than the oldest, where all sizes have come again, or left it")
 	}
 	if len(c.entries) != 5 {
 		t.Errorf("%d plans are left of 6", len(c.entries))
+	}
+}
+
+// TestSizesThatComeAgainKeepTheirPlans mixes sizes that come again and again with ever new ones, and then replaces the former by others.
+func TestSizesThatComeAgainKeepTheirPlans(t *testing.T) {
+	for sizes := 1; sizes < mostSizes; sizes++ {
+		var c planCache
+		found := func(size int) bool {
+			key := planKey{request: fmt.Sprint(size)}
+			if c.get(key) != nil {
+				return true
+			}
+			taken := c.take(key, mostSizes)
+			if taken == nil {
+				taken = &plan.Plan{}
+			}
+			c.put(key, taken)
+			return false
+		}
+		for _, first := range []int{0, 100} {
+			misses := 0
+			for i := range 400 {
+				for size := range sizes {
+					if !found(first+size) && i >= 300 {
+						misses++
+					}
+				}
+				found(1000*(first+1) + i)
+			}
+			if misses > 0 {
+				t.Errorf("%d sizes that have come 300 times had no plan %d times of %d", sizes, misses, 100*sizes)
+			}
+		}
+		if len(c.entries) != mostSizes {
+			t.Errorf("%d plans", len(c.entries))
+		}
 	}
 }
 

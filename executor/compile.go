@@ -37,7 +37,7 @@ func (k *planner) planFor(ctx context.Context, p *program.Program, feed Feed, fe
 	if compiled := k.cache.get(key); compiled != nil {
 		return compiled, nil
 	}
-	compiled := k.cache.takeOldest(key, sizesOf(p, mostSizes))
+	compiled := k.cache.take(key, sizesOf(p, mostSizes))
 	if compiled == nil || !plan.Resize(compiled, shapes) {
 		if compiled, err = k.compile(ctx, key.of, shapes, fetch, keep...); err != nil {
 			return nil, err
@@ -145,72 +145,4 @@ func WithoutFusion(names ...Fusion) Option {
 		names = Fusions()
 	}
 	return func(l *Local) { l.without = append(l.without, names...) }
-}
-
-// cachedPlans is how many plans an executor keeps: enough for a training and a test program with their last batches, and a bound
-// on the memory that batches of ever new sizes take.
-const cachedPlans = 16
-
-// mostSizes is how many of them may be for the same request with feeds of other dims. For a further one, the plan that was used longest ago gets the new dims.
-const mostSizes = 8
-
-// mostWithBlocks is mostSizes for a program with loops or branches. A plan has compiled what is in their blocks, and need not do so again for other dims.
-const mostWithBlocks = 2
-
-// sizesOf returns how many plans of p may be for feeds of other dims, at most most.
-func sizesOf(p *program.Program, most int) int {
-	if len(p.Blocks) > 1 {
-		return mostWithBlocks
-	}
-	return most
-}
-
-// planKey says what a plan was compiled for.
-type planKey struct {
-	of      version
-	request string // feeds with dtype and dims, and fetched names
-	fetched string // the names alone
-}
-
-// A planCache keeps the plans that were used last, the latest at the end.
-type planCache struct {
-	entries []cachedPlan
-}
-
-type cachedPlan struct {
-	key  planKey
-	plan *plan.Plan
-}
-
-func (c *planCache) get(key planKey) *plan.Plan {
-	for i := range c.entries {
-		if e := c.entries[i]; e.key == key {
-			c.entries = append(slices.Delete(c.entries, i, i+1), e)
-			return e.plan
-		}
-	}
-	return nil
-}
-
-// takeOldest takes out the plan of a request that was used longest ago, if there are as many as may be; else it returns nil.
-func (c *planCache) takeOldest(key planKey, most int) (oldest *plan.Plan) {
-	n, at := 0, 0
-	for i := len(c.entries) - 1; i >= 0; i-- {
-		if k := c.entries[i].key; k.of == key.of && k.fetched == key.fetched {
-			n, at = n+1, i
-		}
-	}
-	if n < most {
-		return nil
-	}
-	oldest = c.entries[at].plan
-	c.entries = slices.Delete(c.entries, at, at+1)
-	return oldest
-}
-
-func (c *planCache) put(key planKey, p *plan.Plan) {
-	if len(c.entries) == cachedPlans {
-		c.entries = slices.Delete(c.entries, 0, 1)
-	}
-	c.entries = append(c.entries, cachedPlan{key, p})
 }
