@@ -103,6 +103,7 @@ type Shapes struct {
 	attrs
 	in  map[string][]Meta
 	out map[string][]Meta
+	set []Meta // all of out
 
 	undecided []undecided
 	kept      any // what Infer keeps for the next time; see Keep
@@ -277,42 +278,43 @@ func Infer(op *program.Op, input func(name string) (Meta, bool)) (*Shapes, error
 			s.in[slot] = append(s.in[slot], m)
 		}
 	}
+	n := 0
+	for _, names := range op.Outputs {
+		n += len(names)
+	}
+	s.set = make([]Meta, n)
+	left := s.set
 	for slot, names := range op.Outputs {
-		s.out[slot] = make([]Meta, len(names))
+		s.out[slot], left = left[:len(names):len(names)], left[len(names):]
 	}
 	return s, infer(s, op)
 }
 
-// InferAgain is Infer of the same op for other inputs, which a Shapes of it has seen before. input returns the type of an input variable, which is one that Infer
-// has asked for.
-func InferAgain(s *Shapes, op *program.Op, input func(name string) Meta) error {
+// An Input is an input variable of an op, and the place where a Shapes keeps its type.
+type Input struct {
+	Name string
+	Type *Meta
+}
+
+// Inputs returns the inputs of an op whose types Infer has asked for, in any order.
+func Inputs(s *Shapes, op *program.Op) (inputs []Input) {
 	for slot, names := range op.Inputs {
-		metas := s.in[slot]
 		for i, name := range names {
 			if name != program.Empty {
-				metas[i] = input(name)
+				inputs = append(inputs, Input{name, &s.in[slot][i]})
 			}
 		}
 	}
-	return inferAgain(s, op)
+	return inputs
 }
 
-// InferSlots is InferAgain with the types of all variables of a slot, in their order; those of program.Empty do not count.
-func InferSlots(s *Shapes, op *program.Op, inputs func(slot string) []Meta) error {
-	for slot, metas := range s.in {
-		copy(metas, inputs(slot))
-	}
-	return inferAgain(s, op)
-}
-
-func inferAgain(s *Shapes, op *program.Op) error {
+// InferAgain is Infer of the same op, as it is written, for other types of its inputs. The caller has set them (Inputs).
+func InferAgain(s *Shapes, op *program.Op) error {
 	if s.op != op {
 		s.op, s.kept = op, nil // tensors gave attributes
 	}
 	s.undecided = s.undecided[:0]
-	for _, metas := range s.out {
-		clear(metas)
-	}
+	clear(s.set)
 	return infer(s, op)
 }
 

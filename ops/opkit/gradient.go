@@ -87,13 +87,14 @@ func gradientDef(f ops.Def, g Gradient) ops.Def {
 		Class: ops.Backward,
 		Doc:   fmt.Sprintf("The gradient of %s: %s", f.Type, g.Doc),
 		Attrs: f.Attrs, InPlace: g.InPlace, Cost: g.Cost, Bind: g.Bind,
-		Infer: func(s *ops.Shapes) error {
-			if err := inferGradient(s, f, g); err != nil || g.Refine == nil {
-				return err
-			}
-			g.Refine(s)
-			return nil
-		},
+	}
+	reads, writes := paired(f, g)
+	d.Infer = func(s *ops.Shapes) error {
+		if err := inferGradient(s, f, g, reads, writes); err != nil || g.Refine == nil {
+			return err
+		}
+		g.Refine(s)
+		return nil
 	}
 	for _, s := range f.Inputs {
 		s.Rows = false // no gradient flows through a gradient
@@ -120,9 +121,23 @@ func gradientDef(f ops.Def, g Gradient) ops.Def {
 	return d
 }
 
+// A pair is a slot of F_grad, and the slot of F that has the same types.
+type pair struct{ slot, of string }
+
+// paired returns the slots of F_grad that may have outputs of F and their gradients, and those of the gradients that it writes.
+func paired(f ops.Def, g Gradient) (reads, writes []pair) {
+	for _, slot := range f.Outputs {
+		reads = append(reads, pair{slot.Name, slot.Name}, pair{program.GradName(slot.Name), slot.Name})
+	}
+	for _, slot := range g.Wrt {
+		writes = append(writes, pair{program.GradName(slot), slot})
+	}
+	return reads, writes
+}
+
 // inferGradient is the Infer of F_grad. It infers F from the inputs of F_grad, compares the outputs of F and their gradients with the
 // result, and gives each gradient the type of its variable.
-func inferGradient(s *ops.Shapes, f ops.Def, g Gradient) error {
+func inferGradient(s *ops.Shapes, f ops.Def, g Gradient, reads, writes []pair) error {
 	source := func(slot string) string {
 		if stand, ok := g.StandIn[slot]; ok && !s.Has(slot) {
 			return stand
@@ -132,18 +147,31 @@ func inferGradient(s *ops.Shapes, f ops.Def, g Gradient) error {
 	kept, again := ops.Kept(s).(*forwardShapes)
 	var err error
 	if again {
-		err = ops.InferSlots(kept.shapes, kept.op, func(slot string) []ops.Meta { return s.Ins(source(slot)) })
+		for i, in := range kept.inputs {
+			*in.Type = *kept.from[i]
+		}
+		err = ops.InferAgain(kept.shapes, kept.op)
 	} else {
 		kept = &forwardShapes{op: forwardOf(s, f, source)}
-		metas := map[string]ops.Meta{}
+		metas := map[string]*ops.Meta{}
 		for slot, names := range kept.op.Inputs {
 			for i, name := range names {
 				if name != program.Empty {
-					metas[name] = s.Ins(source(slot))[i]
+					metas[name] = &s.Ins(source(slot))[i]
 				}
 			}
 		}
-		if kept.shapes, err = ops.Infer(kept.op, func(name string) (ops.Meta, bool) { m, ok := metas[name]; return m, ok }); err == nil {
+		kept.shapes, err = ops.Infer(kept.op, func(name string) (ops.Meta, bool) {
+			if m := metas[name]; m != nil {
+				return *m, true
+			}
+			return ops.Meta{}, false // program.Empty
+		})
+		if err == nil {
+			kept.inputs = ops.Inputs(kept.shapes, kept.op)
+			for _, in := range kept.inputs {
+				kept.from = append(kept.from, metas[in.Name])
+			}
 			ops.Keep(s, kept)
 		}
 	}
@@ -151,17 +179,15 @@ func inferGradient(s *ops.Shapes, f ops.Def, g Gradient) error {
 		return ofGradient(s, err)
 	}
 	inferred := kept.shapes
-	for _, slot := range f.Outputs {
-		for _, given := range []string{slot.Name, program.GradName(slot.Name)} {
-			if err := matches(s, given, inferred.Outs(slot.Name)); err != nil {
-				return err
-			}
+	for _, p := range reads {
+		if err := matches(s, p.slot, inferred.Outs(p.of)); err != nil {
+			return err
 		}
 	}
-	for _, wrt := range g.Wrt {
-		for i, m := range inferred.Ins(wrt) {
-			if kept.op.Inputs[wrt][i] != program.Empty {
-				s.SetAt(program.GradName(wrt), i, m)
+	for _, p := range writes {
+		for i, m := range inferred.Ins(p.of) {
+			if kept.op.Inputs[p.of][i] != program.Empty {
+				s.SetAt(p.slot, i, m)
 			}
 		}
 	}
@@ -172,6 +198,8 @@ func inferGradient(s *ops.Shapes, f ops.Def, g Gradient) error {
 type forwardShapes struct {
 	op     *program.Op
 	shapes *ops.Shapes
+	inputs []ops.Input // of shapes
+	from   []*ops.Meta // what they are in F_grad
 }
 
 // forwardOf makes the op F of F_grad. source says which slot of F_grad has the types of a slot of F.

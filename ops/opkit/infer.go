@@ -68,6 +68,9 @@ func OneTypeSoFar(s *ops.Shapes, slots ...string) error { return notYet(s.SameTy
 
 // notYet makes a fault about a type one about a type that EDL does not compute with yet.
 func notYet(err error) error {
+	if err == nil {
+		return nil
+	}
 	var f *fault.Fault
 	if !errors.As(err, &f) {
 		return err

@@ -15,6 +15,8 @@ import (
 type again struct {
 	reads, writes []*variable
 	shapes        *ops.Shapes // nil until the node is inferred again
+	inputs        []ops.Input // of shapes
+	from          []*variable // the variables of inputs
 }
 
 // A typed is a variable and the type that it had before a walk.
@@ -67,13 +69,7 @@ func (in *inference) visit(n *node) bool {
 	}
 	if in.isTouched(n) {
 		from := len(in.before)
-		var err error
-		if n.again.shapes == nil {
-			n.again.shapes, err = ops.Infer(n.written, in.inputMeta)
-		} else {
-			err = ops.InferAgain(n.again.shapes, n.written, func(name string) ops.Meta { return in.variables.named[name].meta })
-		}
-		if err != nil || in.types(n, n.again.shapes) != nil {
+		if in.inferAgain(n) != nil || in.types(n, n.again.shapes) != nil {
 			return false
 		}
 		if role := n.op.Role(); in.CheckFinite && role.Has(program.RoleLoss) {
@@ -92,13 +88,35 @@ func (in *inference) visit(n *node) bool {
 	return true
 }
 
+// inferAgain infers the op of a node for the types that its inputs have now.
+func (in *inference) inferAgain(n *node) (err error) {
+	a := n.again
+	if a.shapes != nil {
+		for i, v := range a.from {
+			*a.inputs[i].Type = v.meta
+		}
+		return ops.InferAgain(a.shapes, n.written)
+	}
+	if a.shapes, err = ops.Infer(n.written, in.inputMeta); err != nil {
+		return err
+	}
+	a.inputs = ops.Inputs(a.shapes, n.written)
+	for _, input := range a.inputs {
+		a.from = append(a.from, in.variables.named[input.Name])
+	}
+	return nil
+}
+
 // inferInside is ops.Infer for an op in a block that an op runs.
 func (in *inference) inferInside(op *program.Op, typeOf func(name string) (ops.Meta, bool)) (*ops.Shapes, error) {
 	if in.walks == 0 {
 		return ops.Infer(op, typeOf)
 	}
 	if shapes := in.inside[op]; shapes != nil {
-		return shapes, ops.InferAgain(shapes, op, func(name string) ops.Meta { m, _ := typeOf(name); return m })
+		for _, input := range ops.Inputs(shapes, op) {
+			*input.Type, _ = typeOf(input.Name)
+		}
+		return shapes, ops.InferAgain(shapes, op)
 	}
 	shapes, err := ops.Infer(op, typeOf)
 	if err == nil {

@@ -220,10 +220,15 @@ func share(whole ops.Cost, loops []ops.Loop) ops.Cost {
 
 // check makes sure that each iteration owns an equal part of every variable. The later stages rely on it.
 func (p *piece) check() error {
-	for _, v := range slices.Concat(p.reads, p.writes) {
-		if n := p.loop.N; n > 0 && !p.loop.Apart && v.place != valueless && !uses(p.whole, v) && v.elements()%n != 0 {
-			return fault.E(fault.Internal, fault.Var(v.name), fault.Gotf("%d elements in a loop of %d iterations", v.elements(), n),
-				fault.Want("as many for each iteration"))
+	if p.loop.N <= 0 || p.loop.Apart {
+		return nil
+	}
+	for _, list := range [...][]*variable{p.reads, p.writes} {
+		for _, v := range list {
+			if n := p.loop.N; v.place != valueless && v.elements()%n != 0 && !uses(p.whole, v) {
+				return fault.E(fault.Internal, fault.Var(v.name), fault.Gotf("%d elements in a loop of %d iterations", v.elements(), n),
+					fault.Want("as many for each iteration"))
+			}
 		}
 	}
 	return nil

@@ -34,7 +34,8 @@ type node struct {
 	reads   []string // that its blocks read outside of them
 	writes  []string // that its blocks write outside of them
 
-	slots   []string    // of its outputs, sorted
+	results []result    // in the order of their slots
+	touched []*variable // by it, as often as it names them; nil where its definition has a cost
 	tensors *opTensors  // nil before it is bound
 	bound   []*piece    // what the binder has made of it
 	scratch []*variable // in the order in which Bind asked for it
@@ -189,31 +190,48 @@ func (in *inference) types(n *node, shapes *ops.Shapes) error {
 	} else if late {
 		open, in.late[n.written] = true, true
 	}
-	if n.slots == nil {
-		n.slots = slices.Sorted(maps.Keys(op.Outputs))
-	}
-	for _, slot := range n.slots {
-		metas := shapes.Outs(slot)
-		for i, name := range op.Outputs[slot] {
-			if name == program.Empty || metas[i].Kind == 0 && slices.Contains(n.writes, name) {
-				continue
-			}
-			if err := in.output(name, metas[i], open); err != nil {
-				return ops.At(op, err)
+	if n.results == nil {
+		for _, slot := range slices.Sorted(maps.Keys(op.Outputs)) {
+			for i, name := range op.Outputs[slot] {
+				if name != program.Empty {
+					n.results = append(n.results, result{name: name, slot: slot, at: i})
+				}
 			}
 		}
 	}
-	if waits {
-		return nil // it gets no node of its own
+	for i := range n.results {
+		r := &n.results[i]
+		meta := shapes.Outs(r.slot)[r.at]
+		if meta.Kind == 0 && slices.Contains(n.writes, r.name) {
+			continue
+		}
+		if err := in.output(r, meta, open); err != nil {
+			return ops.At(op, err)
+		}
 	}
-	if def.Cost != nil {
+	switch {
+	case waits: // it gets no node of its own
+	case def.Cost != nil:
 		n.cost = def.Cost(shapes)
-	} else {
-		for _, name := range slices.Concat(op.InputNames(), op.OutputNames()) {
-			n.cost.Bytes += in.variables.named[name].bytes()
+	default:
+		if n.touched == nil {
+			for _, name := range slices.Concat(op.InputNames(), op.OutputNames()) {
+				n.touched = append(n.touched, in.variables.named[name])
+			}
+		}
+		for _, v := range n.touched {
+			n.cost.Bytes += v.bytes()
 		}
 	}
 	return nil
+}
+
+// A result is a variable that the op of a node writes.
+type result struct {
+	name, slot string
+	at         int          // in the slot
+	declared   *program.Var // nil before the first inference
+	variable   *variable    // nil before the first inference again
 }
 
 // inputMeta returns the Meta of an input, for ops.Infer. A variable that no op before has touched lives in the scope.
@@ -260,12 +278,19 @@ func (in *inference) metaInScope(name string, declared *program.Var) ops.Meta {
 }
 
 // output records that an op writes a variable, and what was inferred for it. open says that the op may leave extents open until it runs.
-func (in *inference) output(name string, inferred ops.Meta, open bool) error {
-	declared, ok := in.Block.Find(name)
-	if !ok {
-		return fault.E(fault.InvalidProgram, fault.Var(name), fault.Got("a name that no block declares"), fault.Want("a declared variable"))
+func (in *inference) output(r *result, inferred ops.Meta, open bool) error {
+	name := r.name
+	if r.declared == nil {
+		declared, ok := in.Block.Find(name)
+		if !ok {
+			return fault.E(fault.InvalidProgram, fault.Var(name), fault.Got("a name that no block declares"), fault.Want("a declared variable"))
+		}
+		r.declared = declared
 	}
-	v, met := in.variables.named[name]
+	if r.variable == nil {
+		r.variable = in.variables.named[name]
+	}
+	declared, v, met := r.declared, r.variable, r.variable != nil
 	if !isTensor(declared) {
 		if inferred.Kind == 0 {
 			inferred = ops.MetaOf(declared)

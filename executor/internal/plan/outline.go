@@ -122,7 +122,7 @@ func (o *outline) write(name string, m ops.Meta) error {
 	if !slices.Contains(o.node.writes, name) {
 		o.node.writes = append(o.node.writes, name)
 	}
-	return o.in.output(name, m, true)
+	return o.in.output(&result{name: name}, m, true)
 }
 
 // exposed returns the names that an op reads from outside, each once. For an op that runs blocks these include what ops of the blocks read and no op of them has

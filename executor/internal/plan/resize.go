@@ -194,7 +194,7 @@ func (m *making) layOut() bool {
 		switch v.place {
 		case temporary:
 			more, ok := m.fit(v)
-			if !ok || m.blank(v) != nil {
+			if !ok || elementsOf(v).buffer == nil && m.blank(v) != nil {
 				return false
 			}
 			grown = grown || more
@@ -310,11 +310,14 @@ func (m *making) extend(v *variable) (err error) {
 
 // changeSequences is showSequences for a tensor that had other sequences. What is fed through the scope has its LoD.
 func (v *variable) changeSequences() {
-	if v.tensor != nil && (v.place != scoped || v.writer >= 0) {
-		v.tensor.SetLoD(nil)
-		v.showSequences()
+	if v.tensor == nil || v.place == scoped && v.writer < 0 || v.meta.LoD == nil && slices.EqualFunc(v.tensor.LoD(), v.meta.Sequences, countsSequences) {
+		return
 	}
+	v.tensor.SetLoD(nil)
+	v.showSequences()
 }
+
+func countsSequences(offsets []int64, n int64) bool { return int64(len(offsets)) == n+1 }
 
 // bind binds a node again. The new loops must be like the old ones.
 func (m *making) bind(n *node) bool {

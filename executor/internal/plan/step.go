@@ -255,7 +255,9 @@ func (sc *scheduler) cut(s *step) {
 		s.chains[k].measure(sc.grain)
 	}
 	s.divide(sc.workers, sc.grain)
-	s.errs = make([]error, len(s.parts))
+	if len(s.errs) != len(s.parts) {
+		s.errs = make([]error, len(s.parts))
+	}
 }
 
 // measure sets the extents of a chain.
@@ -264,7 +266,10 @@ func (c *chain) measure(grain time.Duration) {
 	for _, p := range c.pieces {
 		c.n = min(c.n, p.loop.N)
 	}
-	c.each, c.block = make([]int, len(c.pieces)), c.n
+	if c.block = c.n; c.each == nil {
+		c.each = make([]int, len(c.pieces))
+	}
+	clear(c.each)
 	if c.n == 0 || len(c.pieces) == 1 {
 		return
 	}
@@ -306,7 +311,12 @@ func (s *step) divide(workers int, grain time.Duration) {
 		parts = min(parts, s.chains[0].n/s.chains[0].least())
 	}
 	parts = max(1, parts)
-	s.parts = make([][]stretch, parts)
+	if len(s.parts) != parts {
+		s.parts = make([][]stretch, parts)
+	}
+	for i := range s.parts {
+		s.parts[i] = s.parts[i][:0]
+	}
 	before := 0.0
 	for i := range s.chains {
 		c := &s.chains[i]
