@@ -73,15 +73,14 @@ func (b *binder) hold() {
 
 // bindNode binds an op, and makes pieces of it.
 func (b *binder) bindNode(n *node) error {
-	take := func(dtype tensor.DType, elements int) (*tensor.Tensor, error) {
+	kernel, loops, err := b.bindOp(n, func(dtype tensor.DType, elements int) (*tensor.Tensor, error) {
 		v, err := b.scratch(dtype, elements)
 		if err != nil {
 			return nil, err
 		}
 		n.scratch = append(n.scratch, v)
 		return v.tensor, nil
-	}
-	kernel, loops, err := b.bindOp(n, take)
+	})
 	if err != nil {
 		return err
 	}

@@ -370,6 +370,7 @@ func resolve(declared *program.Var, inferred ops.Meta, bound bool) (ops.Meta, er
 	want := ops.MetaOf(declared)
 	if inferred.Dims == nil && inferred.Kind == 0 {
 		inferred = want.WithoutLoD() // of an op such as load, only the declaration describes the output
+		inferred.Dims = slices.Clone(want.Dims)
 	}
 	switch {
 	case inferred.Kind != want.Kind || bound && inferred.DType != want.DType:
@@ -378,10 +379,12 @@ func resolve(declared *program.Var, inferred ops.Meta, bound bool) (ops.Meta, er
 		return want, fault.E(fault.ShapeMismatch, fault.Var(declared.Name), fault.Got(inferred.String()), fault.Want(want.String()))
 	}
 	meta := inferred
-	meta.Dims = slices.Clone(inferred.Dims)
-	for i, d := range meta.Dims {
-		if d == program.Unknown && ops.Compatible(inferred.Dims, want.Dims) {
-			meta.Dims[i] = want.Dims[i]
+	if slices.Contains(meta.Dims, program.Unknown) && ops.Compatible(inferred.Dims, want.Dims) {
+		meta.Dims = slices.Clone(meta.Dims)
+		for i, d := range meta.Dims {
+			if d == program.Unknown {
+				meta.Dims[i] = want.Dims[i]
+			}
 		}
 	}
 	return meta, nil
