@@ -103,6 +103,8 @@ func Listen(ctx context.Context, options ...Option) (_ *Listener, err error) {
 		return nil, err
 	}
 	l.manager = listen.NewManager(config)
+	begin := beginning{begun: make(chan struct{})}
+	serving := l.serve(&o, port, asking, here, begin)
 	var nodes *watchedNodes
 	if o.spread {
 		nodes = newWatchedNodes(l, toOthers, o.log)
@@ -112,9 +114,10 @@ func Listen(ctx context.Context, options ...Option) (_ *Listener, err error) {
 		err = listen.Recall(l.manager)
 	}
 	if err != nil {
-		return nil, errors.Join(err, port.Close())
+		return nil, err
 	}
-	l.serve(&o, port, asking, here, nodes)
+	close(begin.begun)
+	l.look(serving, &o, nodes)
 	if o.node == "" {
 		return l, nil
 	}
@@ -163,11 +166,11 @@ func (l *Listener) configure(ctx context.Context, o *listening, host string) (co
 	return config, nil
 }
 
-// serve answers calls at a port, and follows the machines of the cluster, until stop is called. here starts the roles that others send to a node; nodes is nil unless roles run there.
-func (l *Listener) serve(o *listening, port net.Listener, asking *wire.Side, here hosted, nodes *watchedNodes) {
+// serve answers calls at a port, until stop is called. Those that ask for jobs wait for begin. here starts the roles that others send to a node. The context ends with stop.
+func (l *Listener) serve(o *listening, port net.Listener, asking *wire.Side, here hosted, begin beginning) context.Context {
 	l.address = port.Addr().String()
 	server := &listen.Server{Manager: l.manager, Version: o.version, Node: o.node}
-	service := wire.NewServer(asking, wire.Around(l.manager.Around)...)
+	service := wire.NewServer(asking, append(wire.Around(l.manager.Around), wire.Around(begin.around)...)...)
 	if o.node != "" {
 		server.Local = here
 		rpc.RegisterKeeperServer(service, l.keeperFor(here))
@@ -176,13 +179,18 @@ func (l *Listener) serve(o *listening, port net.Listener, asking *wire.Side, her
 	serving, stop := context.WithCancel(context.Background())
 	l.stop = stop
 	go func() { l.served <- wire.Serve(serving, service, port, stopGrace) }()
-	go l.watchBreak(serving)
+	return serving
+}
+
+// look notices what becomes of the machines of the cluster, and of what jobs need of this one, until ctx ends. nodes is nil unless roles run there.
+func (l *Listener) look(ctx context.Context, o *listening, nodes *watchedNodes) {
+	go l.watchBreak(ctx)
 	if nodes != nil {
-		l.looking.Go(func() { nodes.watch(serving) })
+		l.looking.Go(func() { nodes.watch(ctx) })
 	}
 	if o.room != nil {
 		l.looking.Go(func() {
-			o.room(serving, func(list []schedule.Node) error { return listen.SetNodes(l.manager, list) })
+			o.room(ctx, func(list []schedule.Node) error { return listen.SetNodes(l.manager, list) })
 		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/edl-go/edl/fault"
@@ -73,27 +74,33 @@ func (w *watchedNodes) watch(ctx context.Context) {
 	}
 }
 
-// look asks the nodes that have not said yet what they offer.
+// look asks the nodes that have not said yet what they offer, all at once: those that do not answer take offerTime together.
 func (w *watchedNodes) look(ctx context.Context) {
 	list, err := w.listener.nodes.Nodes(ctx)
 	if err != nil {
 		return
 	}
+	has, wrong := make([]schedule.Resources, len(list)), make([]error, len(list))
+	var group sync.WaitGroup
+	for i, n := range list {
+		offer, ok := w.offers[n]
+		if has[i] = offer; !ok {
+			group.Go(func() { has[i], wrong[i] = offerOf(ctx, n, w.side) })
+		}
+	}
+	group.Wait()
 	known, nodes := map[cluster.Node]schedule.Resources{}, []schedule.Node(nil)
-	for _, n := range list {
-		has, ok := w.offers[n]
-		if !ok {
-			if has, err = offerOf(ctx, n, w.side); err != nil {
-				if !w.silent[n] && ctx.Err() == nil {
-					w.log.Warn("a node does not say what it offers, and gets no roles", "node", n.ID, "address", n.Address, "error", err)
-				}
-				w.silent[n] = true
-				continue
+	for i, n := range list {
+		if wrong[i] != nil {
+			if !w.silent[n] && ctx.Err() == nil {
+				w.log.Warn("a node does not say what it offers, and gets no roles", "node", n.ID, "address", n.Address, "error", wrong[i])
 			}
+			w.silent[n] = true
+			continue
 		}
 		delete(w.silent, n)
-		known[n] = has
-		nodes = append(nodes, schedule.Node{Name: n.ID, Has: has})
+		known[n] = has[i]
+		nodes = append(nodes, schedule.Node{Name: n.ID, Has: has[i]})
 	}
 	w.offers = known
 	if err := listen.SetNodes(w.listener.manager, nodes); err != nil {
