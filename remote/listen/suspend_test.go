@@ -237,7 +237,24 @@ func TestSuspendedJobIsCleared(t *testing.T) {
 	}
 }
 
-// A job that is suspended waits at the next listener, too, and goes on there when somebody lets it.
+// A writer is a launcher whose runs have written some lines. It is late for who waits for more.
+type writer struct {
+	launch.Kept
+	lines []string
+}
+
+func (w writer) Lines(ctx context.Context, _ string, from uint64, follow bool, each func(*rpc.LogLine)) error {
+	if follow {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	for n := from; n < uint64(len(w.lines)); n++ {
+		each(&rpc.LogLine{Role: "trainer-0", Line: w.lines[n], Number: n})
+	}
+	return nil
+}
+
+// A job that is suspended waits at the next listener, too, and goes on there when somebody lets it. Who reads its log goes on after the last line that it has.
 func TestSuspendedJobIsTakenOver(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -253,7 +270,8 @@ func TestSuspendedJobIsTakenOver(t *testing.T) {
 	if err := listen.HandOver(first.Manager); err != nil {
 		t.Fatal(err)
 	}
-	second := durableIn(t, &harness{store: first.store}, copied(t, folder), "keeper", listen.Config{}, nil)
+	launcher := writer{launch.Kept{Keeper: noKeeper{}}, []string{"told", "told, too", "not yet"}}
+	second := durableIn(t, &harness{store: first.store}, copied(t, folder), "keeper", listen.Config{Kept: &listen.Keeping{Launcher: launcher, Keeper: "keeper"}}, nil)
 	if err := listen.TakeOver(bounded(t), second.Manager); err != nil {
 		t.Fatal(err)
 	}
@@ -265,6 +283,13 @@ func TestSuspendedJobIsTakenOver(t *testing.T) {
 		t.Errorf("taken over: %v", s)
 	}
 	client = serve(t, second.Manager)
+	logs, err := client.Logs(bounded(t), &rpc.LogsRequest{Job: "held", From: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l, err := logs.Recv(); err != nil || l.Number != 2 || l.Line != "not yet" {
+		t.Errorf("the next line is %v, %v", l, err)
+	}
 	if _, err := client.ResumeJob(bounded(t), &rpc.ResumeJobRequest{Job: "held"}); err != nil {
 		t.Fatal(err)
 	}

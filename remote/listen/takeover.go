@@ -217,6 +217,16 @@ func readLines(ctx context.Context, j *Job, from KeepingLauncher) {
 	})
 }
 
+// recallLines reads what the roles of a job have written so far. It is called before anybody finds the job: a client that goes on after the last line that it has would be told those before it
+// again by a log that has them not yet.
+func recallLines(ctx context.Context, j *Job) {
+	ctx, cancel := context.WithTimeout(ctx, j.limits.Registry)
+	defer cancel()
+	if err := j.manager.cfg.Kept.Launcher.Lines(ctx, j.name, j.lines, false, addLine(j)); err != nil {
+		j.manager.cfg.Log.Info("the log of the job comes later", "job", j.ID, "error", err)
+	}
+}
+
 // addLine returns what appends the next line to the log of the job. Only one goroutine at a time reads lines.
 func addLine(j *Job) func(*rpc.LogLine) {
 	return func(l *rpc.LogLine) {
@@ -355,6 +365,9 @@ func takeOver(ctx context.Context, m *Manager, l leftRun) (later func(), _ error
 	j.name, j.continues, j.began, j.journal = l.Job.Run, l.Job.Continues, time.Unix(0, l.BeganNs), l.journal
 	j.owner, j.allowed = l.Job.Owner, jobspec.PolicyOf(l.Policy).Guard(m.cfg.Allowed.Guarded...)
 	inherit(j, h)
+	if err == nil && !ended && h.Supervision != nil {
+		recallLines(ctx, j)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	enter(m, j)
