@@ -170,7 +170,7 @@ func drainNode(ctx context.Context, c *console, f *findFlags, node string, limit
 		}
 		if jobs := int(nodes[i].Jobs); jobs != left {
 			left = jobs
-			fmt.Fprintf(c.err, "node %s is cordoned; %d jobs run there\n", node, jobs)
+			fmt.Fprintf(c.err, "node %s is cordoned; jobs there: %d\n", node, jobs)
 		}
 		timer := time.NewTimer(drainLook)
 		select {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/bucket"
 	"github.com/edl-go/edl/internal/diskfree"
 )
 
@@ -142,13 +143,18 @@ func checkDisk(j *Job) (left int64, err error) {
 	if written > checkpoints {
 		hint = "its events have what --fetch names, for each step: fetch less"
 	}
-	return 0, fault.E(fault.TooLarge, fault.Gotf("%d MiB on disk: %d of checkpoints, %d of its events", (checkpoints+written)>>20, checkpoints>>20, written>>20),
+	return 0, fault.E(fault.TooLarge, fault.Gotf("%.2f MiB on disk: %.2f of checkpoints, %.2f of its events", mib(checkpoints+written), mib(checkpoints), mib(written)),
 		fault.Wantf("at most %d MiB in the data folder of its listener: --max-job-disk", limit>>20), fault.Hint(hint+goOnFrom(j)))
 }
 
-// goOnFrom says how a job goes on whose data folder has a checkpoint of it.
+func mib(bytes int64) float64 { return float64(bytes) / (1 << 20) }
+
+// goOnFrom says how a job goes on that has written something of a checkpoint.
 func goOnFrom(j *Job) string {
-	if d := j.manager.cfg.Data; d == nil || !d.keeps(j.ID) || bytesBelow(d.folder(j.ID)) == 0 {
+	if d := j.manager.cfg.Data; d == nil || !d.keeps(j.ID) || j.spec.Checkpoints == nil {
+		return ""
+	}
+	if store := j.spec.Checkpoints.Store; !bucket.IsURL(store) && bytesBelow(store) == 0 {
 		return ""
 	}
 	return fmt.Sprintf("; \"edl jobs resume %s\" goes on from its last checkpoint", j.ID)

@@ -35,12 +35,34 @@ func TestCheckDisk(t *testing.T) {
 	}
 	write(filepath.Join(d.runFolder("digits"), "journal.1"))
 	_, err := checkDisk(j)
-	if !errors.Is(err, fault.TooLarge) || !strings.Contains(err.Error(), "got 4 MiB on disk: 2 of checkpoints, 2 of its events, want at most 3 MiB") {
+	if !errors.Is(err, fault.TooLarge) || !strings.Contains(err.Error(), "got 4.00 MiB on disk: 2.00 of checkpoints, 2.00 of its events, want at most 3 MiB") {
 		t.Error(err)
 	}
 	j.manager.cfg.MaxDisk = 0
 	if (&diskWatch{job: j}).bounded() {
 		t.Error("a job without a bound is looked at")
+	}
+}
+
+// A job that has reached a bound is said to go on from its last checkpoint where it may have one.
+func TestJobGoesOnWhereItMay(t *testing.T) {
+	d := &Data{dir: t.TempDir()}
+	store := d.store("digits")
+	if err := os.MkdirAll(store, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(d.folder("digits"), jobFile), []byte("job"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	j := &Job{ID: "digits", manager: &Manager{cfg: Config{Data: d}}, spec: &job.JobSpec{Checkpoints: &job.Checkpoints{Store: store}}}
+	if hint := goOnFrom(j); hint != "" {
+		t.Errorf("a job without a checkpoint: %q", hint)
+	}
+	if err := os.WriteFile(filepath.Join(store, "manifest"), []byte("8"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if hint := goOnFrom(j); !strings.Contains(hint, "edl jobs resume digits") {
+		t.Errorf("a job with a checkpoint: %q", hint)
 	}
 }
 
