@@ -21,7 +21,7 @@ func newCheckpoint(c *console) *cobra.Command {
 		Use:   "checkpoint",
 		Short: "List, check and export the checkpoints of jobs",
 		Long: `A job that runs with --checkpoint STORE saves its state there while it trains. STORE is a folder, or a URL such as
-s3://bucket/folder. One checkpoint of it is STORE@STEPS, STORE@NAME, or STORE@RUN, the last one of a run or a job. STORE alone is the last one of the
+s3://bucket/folder. One checkpoint of it is STORE@STEPS, STORE@NAME or its path STORE/NAME, or STORE@RUN, the last one of a run or a job. STORE alone is the last one of the
 last run: where several runs have checkpoints there, and none goes on with another, say which. To go on from one, use
 "edl run PROGRAM --remote --resume STORE[@STEPS]".`,
 		Args: cobra.NoArgs,

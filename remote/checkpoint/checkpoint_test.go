@@ -222,15 +222,42 @@ func TestIsAddress(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	save(t, s, "digits-1", 100)
+	name := save(t, s, "digits-1", 100)
 	if err := os.WriteFile(filepath.Join(dir, "model@1"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for address, want := range map[string]bool{store: true, store + "@100": true, store + "@7": true, "s3://bucket/x": true, dir: false, dir + "@100": false,
-		filepath.Join(dir, "model@1"): false, filepath.Join(dir, "none"): false, filepath.Join(dir, "none@1"): false} {
+		filepath.Join(dir, "model@1"): false, filepath.Join(dir, "none"): false, filepath.Join(dir, "none@1"): false, store + "@" + name: true, filepath.Join(store, name): true, filepath.Join(dir, name): false} {
 		if IsAddress(address) != want {
 			t.Errorf("%s: %t", address, !want)
 		}
+	}
+}
+
+// The path of a checkpoint is its address, as that of its store with its name is.
+func TestThePathOfACheckpointIsAnAddress(t *testing.T) {
+	dir := t.TempDir()
+	s, err := Open(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	older, newer := save(t, s, "digits-1", 100), save(t, s, "digits-1", 200)
+	for _, name := range []string{older, newer} {
+		for _, address := range []string{dir + "@" + name, dir + "/" + name, dir + "/" + name + "/", "file://" + dir + "/" + name} {
+			if c, err := Find(t.Context(), address); err != nil || c.Name != name {
+				t.Errorf("%s: %v, %v", address, c, err)
+			}
+			if store := StoreOf(address); strings.TrimPrefix(store, "file://") != dir {
+				t.Errorf("%s is of the store %s, not %s", address, store, dir)
+			}
+		}
+	}
+	t.Chdir(dir)
+	if c, err := Find(t.Context(), older); err != nil || c.Name != older {
+		t.Errorf("in the store: %v, %v", c, err)
+	}
+	if dir, _ := split("/" + older); dir != "/" {
+		t.Errorf("at the root: %q", dir)
 	}
 }
 

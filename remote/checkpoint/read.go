@@ -94,6 +94,7 @@ type placed struct {
 //	STORE@STEPS    the one with so many steps
 //	STORE@RUN      the one with most steps of a run, or of a job
 //	STORE@NAME     that one
+//	STORE/NAME     the same, as a shell completes it
 //
 // A run that another one has gone on with is not the last. Where that leaves several, the error names them. The caller closes the store.
 func Find(ctx context.Context, address string) (*Checkpoint, error) {
@@ -118,7 +119,7 @@ func IsAddress(address string) bool {
 		return true
 	}
 	where, which := split(address)
-	if _, err := os.Stat(address); err == nil {
+	if _, err := os.Stat(address); err == nil && !isName(which) {
 		where = address // whatever its name has
 	} else if which == "" {
 		return false
@@ -133,8 +134,11 @@ func StoreOf(address string) string {
 	return where
 }
 
-// split separates what stands behind the last @ from an address.
+// split separates what stands behind the last @ from an address, or the name of a checkpoint that is the last part of its path.
 func split(address string) (where, which string) {
+	if dir, base := path.Split(strings.TrimRight(address, "/")); isName(base) {
+		return cmp.Or(strings.TrimRight(dir, "/"), cmp.Or(dir, ".")), base
+	}
 	at := strings.LastIndexByte(address, '@')
 	if at < 0 || strings.ContainsAny(address[at:], "/\\") {
 		return address, ""
