@@ -61,7 +61,7 @@ func CheckSequences(p *program.Program, feed Feed) error {
 }
 
 // CheckRun refuses what Train cannot do, whatever the state and the files: a number of passes that is out of range, a program without a read op,
-// datasets that the program does not read, datasets without files, and unknown fetches.
+// datasets that the program does not read, datasets without files, unknown fetches, and a program that only reads, of which nothing is fetched.
 func CheckRun(p *program.Program, run TrainOptions) error {
 	if err := CheckPasses(run.Passes); err != nil {
 		return err
@@ -79,6 +79,10 @@ func CheckRun(p *program.Program, run TrainOptions) error {
 	}
 	if err := checkGlobs(pipeline.Dataset, run.Data[pipeline.Dataset]); err != nil {
 		return err
+	}
+	if all := p.Global().Ops; len(run.Fetch) == 0 && all[len(all)-1] == read {
+		return fault.E(fault.InvalidProgram, fault.On(read), fault.Got("a program that computes nothing from what it reads"), fault.Want("ops behind this one, or variables to fetch"),
+			fault.Hint("a loss that no layer has returned (the zero layers.Variable) adds no op"))
 	}
 	return plan.CheckFetch(p.Global(), run.Fetch)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/testkit"
+	"github.com/edl-go/edl/layers"
 	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/tensor"
 )
@@ -26,6 +27,8 @@ func TestMistakesInAStep(t *testing.T) {
 		"no feed":             {nil, m.Loss, fault.NotFound, "got no value for x, y, want a feed"},
 		"a missing feed":      {executor.Feed{"x": x}, m.Loss, fault.NotFound, "got no value for y, want a feed"},
 		"an unknown feed":     {executor.Feed{"x": x, "y": y, "z": y}, m.Loss, fault.NotFound, `variable "z"`},
+		"a misspelt feed":     {executor.Feed{"x": x, "y": y, "los": y}, m.Loss, fault.NotFound, `did you mean "loss"?`},
+		"no name to fetch":    {executor.Feed{"x": x, "y": y}, layers.Variable{}.Name(), fault.NotFound, "a layers.Variable that no layer has returned"},
 		"a nil feed":          {executor.Feed{"x": x, "y": nil}, m.Loss, fault.InvalidArgument, "got a feed that is nil"},
 		"another shape":       {executor.Feed{"x": float(4, 3), "y": y}, m.Loss, fault.ShapeMismatch, "got a feed of float32[4 3], want float32[-1 6]"},
 		"another rank":        {executor.Feed{"x": float(4), "y": y}, m.Loss, fault.ShapeMismatch, "got a feed of float32[4], want float32[-1 6]"},
@@ -53,6 +56,13 @@ func TestMistakesInARun(t *testing.T) {
 	data := testkit.Samples(t, t.TempDir(), 8)
 	other := map[string][]string{"other": data["train"]}
 	both := map[string][]string{"other": data["train"], "train": data["train"]}
+	m := layers.NewModel()
+	layers.Read(layers.Batch(layers.OpenDataset(m, "train", layers.Field("x", layers.Dims(testkit.Width)), layers.Field("y", layers.Dims(1))), 4))
+	optimizer.SGD(0.1).Minimize(layers.Mean(layers.Variable{}))
+	only, err := m.Program()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
 		model testkit.Model
 		run   executor.TrainOptions
@@ -60,6 +70,7 @@ func TestMistakesInARun(t *testing.T) {
 		says  string
 	}{
 		"a program that is fed": {fed, executor.TrainOptions{Data: data}, fault.InvalidProgram, "got a program without a read op"},
+		"nothing but reading":   {testkit.Model{Program: only}, executor.TrainOptions{Data: data}, fault.InvalidProgram, "computes nothing from what it reads"},
 		"no data":               {reads, executor.TrainOptions{}, fault.NotFound, `no files for the dataset "train" (bound: none)`},
 		"another dataset":       {reads, executor.TrainOptions{Data: other}, fault.NotFound, `no files for the dataset "train" (bound: other)`},
 		"a second dataset":      {reads, executor.TrainOptions{Data: both}, fault.InvalidArgument, `want only "train"`},

@@ -125,6 +125,16 @@ func (b *Block) Find(name string) (*Var, bool) {
 	return nil, false
 }
 
+// Unknown is the error for a name that Find does not know, where want is wanted. It names the variable that may be meant. An empty name is that of a
+// variable of the DSL that no layer has returned.
+func (b *Block) Unknown(name, want string) *fault.Fault {
+	hint := fault.DidYouMean(name, namesOf(b))
+	if name == "" {
+		hint = fault.Hint("a layers.Variable that no layer has returned has no name")
+	}
+	return fault.E(fault.NotFound, fault.Var(name), fault.Got("no such variable in the global block"), fault.Want(want), hint)
+}
+
 // ForwardBlock returns the block whose gradient this one is, or nil. The block runs on the variables that a run of that block has left.
 func (b *Block) ForwardBlock() *Block {
 	if b.Forward < 0 || b.Forward >= len(b.program.Blocks) {

@@ -26,8 +26,7 @@ func pruneInPlace(p *Program, targets, given []string) error {
 	}
 	for _, name := range targets {
 		if _, ok := b.Var(name); !ok {
-			return fault.E(fault.NotFound, fault.Var(name), fault.Got("no such variable in the global block"), fault.Want("a variable to prune to"),
-				fault.DidYouMean(name, namesOf(b)))
+			return b.Unknown(name, "a variable to prune to")
 		}
 		needed[name] = !cut[name]
 	}
@@ -208,8 +207,7 @@ func (p *Program) InferenceProgram(feeds, targets []string) (*Program, error) {
 	}
 	for _, name := range feeds {
 		if _, ok := b.Var(name); !ok {
-			return nil, fault.E(fault.NotFound, fault.Var(name), fault.Got("no such variable in the global block"),
-				fault.Want("a variable to feed"))
+			return nil, b.Unknown(name, "a variable to feed")
 		}
 	}
 	if err := pruneInPlace(c, targets, feeds); err != nil {

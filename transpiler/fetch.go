@@ -51,12 +51,9 @@ func findFetched(s *state) error {
 }
 
 func unknownFetch(s *state, name string) *fault.Fault {
-	var names []string
-	for _, v := range s.global().Vars() {
-		names = append(names, v.Name)
-	}
-	return fault.E(fault.NotFound, fault.At("fetch"), fault.Var(name), fault.Got("no such variable in the global block"),
-		fault.Want("the name of one"), fault.DidYouMean(name, names))
+	unknown := s.global().Unknown(name, "the name of one")
+	unknown.Where = "fetch"
+	return unknown
 }
 
 // isOnTrainer reports whether the trainer program has the variable with its value.

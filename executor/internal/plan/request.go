@@ -34,12 +34,9 @@ func CheckFetch(block *program.Block, fetch []string) error {
 		if _, ok := block.Find(name); ok {
 			continue
 		}
-		var names []string
-		for _, v := range block.Vars() {
-			names = append(names, v.Name)
-		}
-		return fault.E(fault.NotFound, fault.At("fetch"), fault.Var(name), fault.Got("no such variable in the global block"),
-			fault.Want("the name of one"), fault.DidYouMean(name, names))
+		unknown := block.Unknown(name, "the name of one")
+		unknown.Where = "fetch"
+		return unknown
 	}
 	return nil
 }
@@ -48,7 +45,9 @@ func CheckFetch(block *program.Block, fetch []string) error {
 func checkFeed(block *program.Block, name string, meta ops.Meta) error {
 	declared, ok := block.Find(name)
 	if !ok {
-		return fault.E(fault.NotFound, fault.Var(name), fault.Got("a feed"), fault.Want("the name of a variable of the program"), fedBy(block, ""))
+		unknown := block.Unknown(name, "the name of a variable of the program")
+		unknown.Got, unknown.Hint = "a feed", fedBy(block, unknown.Hint)
+		return unknown
 	}
 	want := ops.MetaOf(declared).String()
 	switch {
@@ -115,7 +114,7 @@ func checkSources(block *program.Block, feeds map[string]ops.Meta, known func(na
 	}
 	names := slices.Sorted(maps.Keys(missing))
 	f := fault.E(fault.NotFound, fault.Got("no value for "+strings.Join(names, ", ")), fault.Want("a feed"),
-		fedBy(block, "if what you fetch does not need it, run the program that Program.InferenceProgram or Program.Prune returns"))
+		fault.Hint(fedBy(block, "if what you fetch does not need it, run the program that Program.InferenceProgram or Program.Prune returns")))
 	if len(names) == 1 {
 		f.Variable, f.Op, f.Line = names[0], missing[names[0]].Type, missing[names[0]].Line()
 	}
@@ -123,7 +122,7 @@ func checkSources(block *program.Block, feeds map[string]ops.Meta, known func(na
 }
 
 // fedBy is the hint that says what a program is fed, where its ops tell; else it is otherwise.
-func fedBy(block *program.Block, otherwise string) fault.Field {
+func fedBy(block *program.Block, otherwise string) string {
 	column := func(op *program.Op) int64 {
 		n, _ := op.Int("col")
 		return n
@@ -134,17 +133,16 @@ func fedBy(block *program.Block, otherwise string) fault.Field {
 		case "feed":
 			feeds = append(feeds, op)
 		case "read":
-			return fault.Hint("the program reads its own data, which Train does; Run takes a batch of it as feeds: " +
-				strings.Join(op.Outputs["Out"], ", "))
+			return "the program reads its own data, which Train does; Run takes a batch of it as feeds: " + strings.Join(op.Outputs["Out"], ", ")
 		}
 	}
 	if len(feeds) == 0 {
-		return fault.Hint(otherwise)
+		return otherwise
 	}
 	slices.SortStableFunc(feeds, func(a, b *program.Op) int { return cmp.Compare(column(a), column(b)) })
 	names := make([]string, len(feeds))
 	for i, op := range feeds {
 		names[i] = op.Out("Out")
 	}
-	return fault.Hint("the program is fed by " + strings.Join(names, ", "))
+	return "the program is fed by " + strings.Join(names, ", ")
 }
