@@ -191,6 +191,16 @@ func (d *doctor) credentials() {
 	case own != nil:
 		d.expiry("credentials", own.Name().String(), own.Expires(), "ask for new ones: edl credentials NAME -o FILE")
 	}
+	token, ca, err := credential.UserTokenFiles()
+	if err == nil && token != "" {
+		_, err = credential.OpenTokenUse(token, ca)
+	}
+	switch {
+	case err != nil:
+		d.wrong("token", err, "")
+	case token != "":
+		d.ok("token", "%s, for listeners with --oidc-issuer", token)
+	}
 	file, err := credential.File()
 	if err != nil {
 		d.wrong("authority", err, "")

@@ -43,6 +43,9 @@ func serveJobs(cmd *cobra.Command, c *console, f *listenFlags) (err error) {
 	if !f.quiet {
 		s.log = slog.New(slog.NewTextHandler(c.err, nil))
 	}
+	if err := s.web.open(ctx); err != nil {
+		return err
+	}
 	launcher, more, err := s.findLauncher(cmd)
 	if err != nil {
 		return err
@@ -156,6 +159,9 @@ func (s *jobServer) listenerOptions(launcher launch.Launcher) []remote.Option {
 	options := []remote.Option{remote.WithAddress(s.address), remote.WithLauncher(launcher), remote.WithVersion(s.console.currentVersion().Version), remote.WithCredentialLife(s.life),
 		remote.WithTokens(s.tokens), remote.WithMaxRoles(s.maxRoles), remote.WithDataDir(s.data), remote.WithHistory(s.history.jobs, min(s.history.mib, 1<<40)<<20),
 		remote.WithJobBounds(s.bounds.running, min(s.bounds.mib, 1<<40)<<20)}
+	if s.web.others != nil {
+		options = append(options, remote.WithIssuer(s.web.others))
+	}
 	if s.node != "" {
 		options = append(options, remote.WithNode(s.node))
 	}

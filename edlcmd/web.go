@@ -26,6 +26,7 @@ type webFlags struct {
 	certificate, key string
 	issuer           issuer.Config
 	roles            []string               // of groups of the issuer, as GROUP=ROLE
+	others           credential.Issuer      // of open; nil: none
 	metrics          []prometheus.Collector // beside those of the pages
 }
 
@@ -46,7 +47,7 @@ func (f *webFlags) add(cmd *cobra.Command) {
 	flags.Lookup("web").NoOptDefVal = anyPort
 	flags.StringVar(&f.certificate, "web-cert", "", "with --web: show the certificate in this `FILE`, and not one of the listener's authority")
 	flags.StringVar(&f.key, "web-key", "", "the `FILE` with the key of --web-cert")
-	flags.StringVar(&f.issuer.URL, "oidc-issuer", "", "with --web: take tokens of the OpenID Connect issuer at `URL`, too")
+	flags.StringVar(&f.issuer.URL, "oidc-issuer", "", "take tokens of the OpenID Connect issuer at `URL`: for calls in place of certificates, and for the pages of --web")
 	flags.StringVar(&f.issuer.Audience, "oidc-audience", "", "the `AUDIENCE` that these tokens are for: what the issuer calls this listener")
 	flags.StringArrayVar(&f.roles, "oidc-role", nil, "`GROUP=ROLE`: users of this group of the issuer are viewer, submitter or admin, of all namespaces or of one (ROLE@NAMESPACE); * is each group; may be repeated")
 	flags.StringVar(&f.issuer.UserClaim, "oidc-user-claim", "sub", "the `CLAIM` of tokens that names the user")
@@ -57,7 +58,9 @@ func (f *webFlags) add(cmd *cobra.Command) {
 // check refuses flags that do not go together.
 func (f *webFlags) check(cmd *cobra.Command) error {
 	if f.address == "" {
-		return refuseIdle(cmd.Flags(), append([]string{"web-cert", "web-key", "web-debug"}, issuerFlags...), "a listener without pages", "--web")
+		if err := refuseIdle(cmd.Flags(), []string{"web-cert", "web-key", "web-debug"}, "a listener without pages", "--web"); err != nil {
+			return err
+		}
 	}
 	if (f.certificate == "") != (f.key == "") {
 		return fault.E(fault.InvalidArgument, fault.At("--web-cert"), fault.Got("one of a certificate and its key"), fault.Want("both"))
@@ -75,11 +78,28 @@ func (f *webFlags) check(cmd *cobra.Command) error {
 		}
 		f.issuer.Roles[text[:i]] = append(f.issuer.Roles[text[:i]], text[i+1:])
 	}
+	if f.address == "" {
+		return nil
+	}
 	return checkAddress("--web", f.address)
 }
 
 // issuerFlags are the flags about tokens of an issuer.
 var issuerFlags = []string{"oidc-issuer", "oidc-audience", "oidc-role", "oidc-user-claim", "oidc-groups-claim"}
+
+// open asks the issuer that the flags name, if there is one, for what it publishes.
+func (f *webFlags) open(ctx context.Context) error {
+	if f.issuer.URL == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	i, err := issuer.Open(ctx, f.issuer)
+	if err == nil {
+		f.others = i
+	}
+	return err
+}
 
 // secret is the TLS configuration of the pages; nil at a loopback address, unless there is a certificate.
 func (f *webFlags) secret(a *credential.Authority) (*tls.Config, error) {
@@ -111,19 +131,11 @@ func (f *webFlags) serve(ctx context.Context, c *console, l *remote.Listener, to
 	if err != nil {
 		return nil, err
 	}
-	var others web.Issuer
-	if f.issuer.URL != "" {
-		asking, cancel := context.WithTimeout(ctx, callTime)
-		defer cancel()
-		if others, err = issuer.Open(asking, f.issuer); err != nil {
-			return nil, err
-		}
-	}
 	port, err := (&net.ListenConfig{}).Listen(ctx, "tcp", f.address)
 	if err != nil {
 		return nil, portFault("--web", f.address, err)
 	}
-	cfg := web.Config{Source: web.Of(client), Tokens: tokens, Issuer: others, Authority: authority, Address: l.Address(), Version: c.currentVersion().Version, Debug: f.debug, Metrics: f.metrics}
+	cfg := web.Config{Source: web.Of(client), Tokens: tokens, Issuer: f.others, Authority: authority, Address: l.Address(), Version: c.currentVersion().Version, Debug: f.debug, Metrics: f.metrics}
 	if !quiet {
 		cfg.Log = slog.New(slog.NewTextHandler(c.err, nil))
 	}

@@ -36,8 +36,8 @@ type Client struct {
 // the calls of the client fail at once. Several addresses, separated by commas, are those of a listener and of the ones that take its place: the first that answers is
 // spoken to, and when it is lost, the next one. If the listener falls silent during a call, the call fails, as package wire says.
 //
-// The client shows the listener the credentials of WithCredentials, or those of a user that the authority of WithAuthority issues. Without both, they come from
-// the file of the user: that of credential.UserFile, or else of credential.File.
+// The client shows the listener the token of WithTokenUse, the credentials of WithCredentials, or those of a user that the authority of WithAuthority issues. Without these, the
+// environment says what it shows: the credentials of credential.UserFile, the token of credential.UserTokenFiles, or else credentials of the authority of credential.File.
 func Dial(ctx context.Context, address string, options ...Option) (*Client, error) {
 	return dial(ctx, address, true, options)
 }
@@ -58,11 +58,11 @@ func dial(ctx context.Context, address string, sameOps bool, options []Option) (
 	for _, option := range options {
 		option(&o)
 	}
-	own, err := o.ofUser()
+	side, err := o.asUser()
 	if err != nil {
 		return nil, err
 	}
-	conn, err := wire.Dial(address, wire.ToListener(own))
+	conn, err := wire.Dial(address, side)
 	if err != nil {
 		return nil, err
 	}
@@ -86,6 +86,27 @@ func dial(ctx context.Context, address string, sameOps bool, options []Option) (
 
 // greetings is how often a client tries to speak to a listener that takes connections and does not greet: a busy machine may have to let it wait for seconds.
 const greetings = 3
+
+// asUser is how a client shows who it is.
+func (o *listening) asUser() (*wire.Side, error) {
+	if o.shown == nil && o.own == nil && o.authority == nil {
+		token, ca, err := credential.UserTokenFiles()
+		if token != "" {
+			o.shown, err = credential.OpenTokenUse(token, ca)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if o.shown != nil {
+		return wire.ToListenerAs(o.shown), nil
+	}
+	own, err := o.ofUser()
+	if err != nil {
+		return nil, err
+	}
+	return wire.ToListener(own), nil
+}
 
 // ofUser returns the credentials of a client.
 func (o *listening) ofUser() (*credential.Credentials, error) {

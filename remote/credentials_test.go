@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/dynamicpb"
@@ -27,6 +29,8 @@ import (
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/credential"
 	"github.com/edl-go/edl/remote/credential/credentialtest"
+	"github.com/edl-go/edl/remote/credential/issuer"
+	"github.com/edl-go/edl/remote/credential/issuer/issuertest"
 	"github.com/edl-go/edl/remote/wire"
 )
 
@@ -61,7 +65,8 @@ func userName(name string, access credential.Access) credential.Name {
 func TestEveryMethodAsksWhoCalls(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	l := r.listener()
+	from := issuertest.New(t)
+	l := listener(t, remote.WithLauncher(r), remote.WithEtcd(r.etcd...), remote.WithTokens(credential.OpenTokens("")), remote.WithIssuer(issuerOf(t, from)))
 	fed := testkit.Fed(t, optimizer.SGD(0.1))
 	e := executorOf(t, l, &remote.JobSpec{Name: "asks", Trainers: 1, Pservers: 1})
 	if _, err := e.Run(bounded(t), fed.Program, testkit.Batch(t, fed.Program, 1, 4), fed.Loss); err != nil {
@@ -105,7 +110,9 @@ func TestEveryMethodAsksWhoCalls(t *testing.T) {
 		"an expired role":     issue(trainer("asks"), -time.Minute),
 		"an expired user":     issue(userName("u", credential.Admin), -time.Minute),
 	}
-	node := listener(t, remote.WithEtcd(r.etcd...), remote.WithNode("asked"))
+	node := listener(t, remote.WithEtcd(r.etcd...), remote.WithNode("asked"), remote.WithTokens(credential.OpenTokens("")), remote.WithIssuer(issuerOf(t, from)))
+	shown := from.Refused(t, "u", []string{"admin"}) // without a certificate
+	maps.Copy(shown, map[string]string{"nobody, over TLS": "", "a token that is none": "x", "a JWT that is none": "a.b.c"})
 	methods, tried := 0, map[protoreflect.Name]bool{}
 	for _, s := range []struct {
 		address string
@@ -150,6 +157,22 @@ func TestEveryMethodAsksWhoCalls(t *testing.T) {
 				conn.Close()
 			}
 		}
+		anonymous, err := grpc.NewClient("passthrough:///"+s.address, grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{InsecureSkipVerify: true})))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for who, token := range shown {
+			for i := range d.Methods().Len() {
+				methods++
+				refusedTo(t, anonymous, d.Methods().Get(i), who, token)
+			}
+		}
+		for i := range d.Methods().Len() { // no user may call the others, whoever says who it is
+			if m := d.Methods().Get(i); s.service != "Listener" || listenerMethods[m.Name()].least == "" {
+				refusedTo(t, anonymous, m, "the JWT of an admin", from.Token(t, "u", []string{"admin"}, nil))
+			}
+		}
+		anonymous.Close()
 	}
 	for i := range rpc.File_proto_rpc_rpc_proto.Services().Len() {
 		if d := rpc.File_proto_rpc_rpc_proto.Services().Get(i); !tried[d.Name()] {
@@ -207,6 +230,34 @@ func TestEveryMethodAsksWhoCalls(t *testing.T) {
 	_, err = rpc.NewCoordinatorClient(as1).Leave(bounded(t), &rpc.LeaveRequest{Id: id})
 	if err := wire.FromStatus("coordinator", err); !errors.Is(err, fault.Denied) || !strings.Contains(err.Error(), "trainer/1") {
 		t.Errorf("trainer 1 says that trainer 0 leaves: %v", err)
+	}
+}
+
+// issuerOf is what a listener checks tokens of an issuer with, whose groups are named as the roles that they give.
+func issuerOf(t *testing.T, from *issuertest.Issuer) *issuer.Issuer {
+	t.Helper()
+	roles := map[string][]string{}
+	for _, a := range credential.Accesses() {
+		roles[string(a)] = []string{string(a)}
+	}
+	i, err := issuer.Open(t.Context(), issuer.Config{URL: from.URL, Audience: issuertest.Audience, Roles: roles})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return i
+}
+
+// refusedTo calls a method with a token, or none if it is empty, on a connection without a certificate.
+func refusedTo(t *testing.T, conn *grpc.ClientConn, m protoreflect.MethodDescriptor, who, token string) {
+	t.Helper()
+	ctx := bounded(t)
+	if token != "" {
+		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
+	}
+	err := wire.FromStatus("peer", callEmpty(ctx, conn, m))
+	asks := m.Parent().Name() == "Listener" || m.Parent().Name() == "Keeper" // others take no connection without a certificate
+	if !errors.Is(err, fault.Denied) && (asks || !errors.Is(err, fault.Unavailable)) {
+		t.Errorf("%s answers %s: %v", m.FullName(), who, err)
 	}
 }
 
@@ -309,11 +360,23 @@ var listenerMethods = map[protoreflect.Name]struct {
 func TestWhatUsersMayDo(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
-	l := listener(t, remote.WithDataDir(data))
+	from := issuertest.New(t)
+	l := listener(t, remote.WithDataDir(data), remote.WithTokens(credential.OpenTokens("")), remote.WithIssuer(issuerOf(t, from)))
 	issue := func(name string, access credential.Access) *credential.Credentials {
 		return credentialtest.Issue(t, userName(name, access), time.Hour)
 	}
 	alice := issue("alice", credential.Submitter)
+	withToken := func(name string, access credential.Access) *credential.TokenUse {
+		file := filepath.Join(t.TempDir(), "token")
+		if err := os.WriteFile(file, []byte(from.Token(t, name, []string{string(access)}, nil)+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		use, err := credential.OpenTokenUse(file, authorityFile(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return use
+	}
 	reading := testkit.Reading(t, 5, optimizer.SGD(0.1))
 	encoded, err := reading.Program.Encode()
 	if err != nil {
@@ -340,7 +403,12 @@ func TestWhatUsersMayDo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	state, err := client.WriteState(bounded(t), &rpc.StateValues{})
+	asJWT, err := remote.Dial(bounded(t), l.Address(), remote.WithTokenUse(withToken("alice", credential.Submitter)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer asJWT.Close()
+	state, err := asJWT.WriteState(bounded(t), &rpc.StateValues{}) // of the same alice
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -349,11 +417,19 @@ func TestWhatUsersMayDo(t *testing.T) {
 	}
 
 	methods := rpc.File_proto_rpc_rpc_proto.Services().ByName("Listener").Methods()
-	for _, who := range []struct {
+	type user struct {
 		name   string
 		access credential.Access
-	}{{"eve", credential.Viewer}, {"alice", credential.Viewer}, {"bob", credential.Submitter}, {"root", credential.Admin}} {
-		conn, err := wire.Dial(l.Address(), wire.ToListener(issue(who.name, who.access)))
+		jwt    bool
+	}
+	certified := []user{{"eve", credential.Viewer, false}, {"alice", credential.Viewer, false}, {"bob", credential.Submitter, false}, {"root", credential.Admin, false}}
+	issued := []user{{"eve", credential.Viewer, true}, {"alice", credential.Viewer, true}, {"bob", credential.Submitter, true}}
+	for _, who := range slices.Concat(issued, certified) {
+		side := wire.ToListener(issue(who.name, who.access))
+		if who.jwt {
+			side = wire.ToListenerAs(withToken(who.name, who.access))
+		}
+		conn, err := wire.Dial(l.Address(), side)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -377,7 +453,7 @@ func TestWhatUsersMayDo(t *testing.T) {
 			may := asks.least != "" && who.access.Covers(asks.least) && (!asks.own || who.access == credential.Admin)
 			err := wire.FromStatus("listener", callWith(bounded(t), conn, m, in))
 			if denied := errors.Is(err, fault.Denied); denied == may {
-				t.Errorf("%s from the %s %s: %v", m.Name(), who.access, who.name, err)
+				t.Errorf("%s from the %s %s (with a JWT: %t): %v", m.Name(), who.access, who.name, who.jwt, err)
 			}
 		}
 		conn.Close()
@@ -427,6 +503,16 @@ func TestWhatUsersMayDo(t *testing.T) {
 	if strings.Contains(string(log), `"method":"List"`) {
 		t.Error("the audit log has calls that change nothing")
 	}
+}
+
+// authorityFile is the file of the authority of the tests, which has its certificate.
+func authorityFile(t *testing.T) string {
+	t.Helper()
+	file, err := credential.File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
 
 // Alice is a submitter at one listener and a viewer at another, and what the authority of the first one gives her counts for nothing at the second.

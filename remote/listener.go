@@ -134,7 +134,7 @@ func (l *Listener) configure(ctx context.Context, o *listening, host string) (co
 		return config, fault.E(fault.InvalidArgument, fault.Got("a listener that waits, without a data folder"), fault.Want("the folder of the listener that it waits for"))
 	}
 	config = listen.Config{MaxRoles: o.maxRoles, Launcher: o.launcher, Host: host, ClearData: o.insecure, StateDir: o.stateDir, Log: o.log, Authority: o.authority,
-		Tokens: o.tokens, CredentialLife: o.credentialLife, MaxJobs: o.maxJobs, MaxJobBytes: o.maxJobBytes, MaxTime: o.maxTime, MaxDisk: o.maxDisk, TraceRounds: o.traceRounds, Cores: o.cores, Memory: o.memory}
+		Tokens: o.tokens, Issuer: o.issuer, CredentialLife: o.credentialLife, MaxJobs: o.maxJobs, MaxJobBytes: o.maxJobBytes, MaxTime: o.maxTime, MaxDisk: o.maxDisk, TraceRounds: o.traceRounds, Cores: o.cores, Memory: o.memory}
 	if o.dataDir != "" {
 		if l.data, err = openData(ctx, o); err != nil {
 			return config, err
@@ -170,7 +170,11 @@ func (l *Listener) configure(ctx context.Context, o *listening, host string) (co
 func (l *Listener) serve(o *listening, port net.Listener, asking *wire.Side, here hosted, begin beginning) context.Context {
 	l.address = port.Addr().String()
 	server := &listen.Server{Manager: l.manager, Version: o.version, Node: o.node}
-	service := wire.NewServer(asking, append(wire.Around(l.manager.Around), wire.Around(begin.around)...)...)
+	around := append(wire.Around(l.manager.Around), wire.Around(begin.around)...)
+	if o.issuer != nil {
+		around = append(around, wire.Bearers(asking, listen.Bearer(l.manager))...)
+	}
+	service := wire.NewServer(asking, around...)
 	if o.node != "" {
 		server.Local = here
 		rpc.RegisterKeeperServer(service, l.keeperFor(here))

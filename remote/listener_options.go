@@ -56,7 +56,9 @@ type listening struct {
 	save        []string                // places that jobs may write
 	notice      func(text string)       // of a client
 	tokens      *credential.Tokens
-	maxRoles    int // of all jobs that run
+	issuer      credential.Issuer
+	shown       *credential.TokenUse // of a client, in place of credentials
+	maxRoles    int                  // of all jobs that run
 	// credentialLife is how long credentials of roles and the listener are valid; 0: listen.CredentialLife
 	credentialLife time.Duration
 }
@@ -183,8 +185,9 @@ func preparePlace(flag, place string) (err error) {
 
 // secrets are the files with which somebody is the listener, or its user: that of the authority, credentials, and what the etcd asks for.
 func (o *listening) secrets() (files []string) {
-	authority, _ := credential.File() // a listener that needs it has failed without it
-	for _, file := range []string{authority, credential.UserFile(), o.access.CA, o.access.Certificate, o.access.Key} {
+	authority, _ := credential.File()          // a listener that needs it has failed without it
+	token, _, _ := credential.UserTokenFiles() // likewise
+	for _, file := range []string{authority, credential.UserFile(), token, o.access.CA, o.access.Certificate, o.access.Key} {
 		if absolute, err := filepath.Abs(file); file != "" && err == nil {
 			files = append(files, absolute)
 		}
@@ -230,6 +233,10 @@ func WithMaxRoles(n int) Option { return func(o *listening) { o.maxRoles = n } }
 // no such user may.
 func WithTokens(t *credential.Tokens) Option { return func(o *listening) { o.tokens = t } }
 
+// WithIssuer lets users show a token of the issuer with each call in place of a certificate, as "authorization: Bearer TOKEN", or one of WithTokens. Such a call is one of the user
+// whom the token names, with its roles. Connections without a certificate are taken then. The default is that each caller shows one.
+func WithIssuer(i credential.Issuer) Option { return func(o *listening) { o.issuer = i } }
+
 // WithCredentialLife says how long the credentials of roles and of the listener are valid; the default is 24 hours. Others take their place when a third of it is
 // over, and connections that stand go on. A machine that is away for two thirds of it, and then comes back, may have to wait up to a minute for the next ones.
 func WithCredentialLife(life time.Duration) Option {
@@ -246,6 +253,9 @@ func WithAuthority(a *credential.Authority) Option { return func(o *listening) {
 
 // WithCredentials gives a client the credentials of a user, for a listener of an authority that the user does not have.
 func WithCredentials(c *credential.Credentials) Option { return func(o *listening) { o.own = c } }
+
+// WithTokenUse lets a client show a token, and no certificate, to a listener of WithIssuer.
+func WithTokenUse(u *credential.TokenUse) Option { return func(o *listening) { o.shown = u } }
 
 // WithNotice lets a client say when it has lost its listener and waits for the next one, and when that is there. It is for a listener whose jobs outlive it.
 func WithNotice(notice func(text string)) Option { return func(o *listening) { o.notice = notice } }

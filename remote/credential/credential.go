@@ -2,7 +2,7 @@
 //
 // Files in reading order: credential.go has names and how certificates are written; grants.go has what users may do in single namespaces; held.go has certificates that others take the place of, and what the two ends
 // of a connection check; authority.go issues certificates; file.go keeps the authority of a user in a file; token.go has bearer tokens, for who cannot show a
-// certificate.
+// certificate; bearer.go whose they are, and how a client shows one.
 //
 // All certificates come from one authority, which the listener has:
 //

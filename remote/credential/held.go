@@ -117,8 +117,21 @@ const Host = "edl"
 // Server is the configuration of the side that accepts connections. Only peers that accept accepts get through the handshake. No session is resumed, so each
 // connection is checked against the authority of that moment.
 func (c *Credentials) Server(accept func(Name) error) *tls.Config {
-	asks := &tls.Config{MinVersion: tls.VersionTLS13, ClientAuth: tls.RequireAndVerifyClientCert, SessionTicketsDisabled: true,
-		VerifyConnection: func(state tls.ConnectionState) error { return accepted(state, accept) }}
+	return c.server(tls.RequireAndVerifyClientCert, func(state tls.ConnectionState) error { return accepted(state, accept) })
+}
+
+// ServerOfTokens is Server, but a peer may come without a certificate. Who it is has to be asked of each of its calls then.
+func (c *Credentials) ServerOfTokens(accept func(Name) error) *tls.Config {
+	return c.server(tls.VerifyClientCertIfGiven, func(state tls.ConnectionState) error {
+		if len(state.PeerCertificates) == 0 {
+			return nil
+		}
+		return accepted(state, accept)
+	})
+}
+
+func (c *Credentials) server(asked tls.ClientAuthType, verified func(tls.ConnectionState) error) *tls.Config {
+	asks := &tls.Config{MinVersion: tls.VersionTLS13, ClientAuth: asked, SessionTicketsDisabled: true, VerifyConnection: verified}
 	begins := asks.Clone()
 	begins.GetCertificate = c.Certificate
 	begins.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {

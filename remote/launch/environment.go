@@ -19,7 +19,7 @@ var (
 	}
 	passedPrefixes = []string{"AWS_", "AZURE_", "EDL_", "LC_"}
 	// keptBack are variables with such a prefix that say who the user of the listener is.
-	keptBack = []string{"EDL_AUTHORITY", "EDL_CREDENTIALS"}
+	keptBack = []string{"EDL_AUTHORITY", "EDL_CREDENTIALS", "EDL_TOKEN_FILE", "EDL_CA_FILE"}
 )
 
 // environment returns what a role gets of an environment, as "NAME=value".

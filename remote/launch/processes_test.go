@@ -128,7 +128,7 @@ func TestProcessGetsItsThreads(t *testing.T) {
 // A role gets what it needs of the environment of its listener: neither other secrets that are there, nor what says who its user is, nor what lets it write its memory when it crashes.
 func TestProcessGetsAMinimalEnvironment(t *testing.T) {
 	wants := map[string]bool{"AWS_ACCESS_KEY_ID": true, "AZURE_STORAGE_ACCOUNT": true, "GOOGLE_APPLICATION_CREDENTIALS": true, "EDL_ETCD_PASSWORD": true, "HTTPS_PROXY": true, "TMPDIR": true, "GODEBUG": true,
-		"EDL_AUTHORITY": false, "EDL_CREDENTIALS": false, "OTEL_EXPORTER_OTLP_HEADERS": false, "GITHUB_TOKEN": false, "SSH_AUTH_SOCK": false, "GOTRACEBACK": false, "LD_PRELOAD": false, "MY_AWS_KEY": false}
+		"EDL_AUTHORITY": false, "EDL_CREDENTIALS": false, "EDL_TOKEN_FILE": false, "OTEL_EXPORTER_OTLP_HEADERS": false, "GITHUB_TOKEN": false, "SSH_AUTH_SOCK": false, "GOTRACEBACK": false, "LD_PRELOAD": false, "MY_AWS_KEY": false}
 	t.Setenv("TMPDIR", t.TempDir())
 	for name := range wants {
 		if os.Getenv(name) == "" {

@@ -89,7 +89,7 @@ func mayCall(ctx context.Context, method string, tokens *credential.Tokens) erro
 	}
 	needs, known := methodAccess[path.Base(method)]
 	switch end := wire.CallerUntil(ctx); {
-	case name.Kind == credential.User && time.Now().After(end): // the connection is older
+	case name.Kind == credential.User && !end.IsZero() && time.Now().After(end): // the connection is older
 		return fault.E(fault.Denied, fault.Gotf("a call of %s, whose certificate was valid until %s", name, end.UTC().Format(time.RFC3339)), fault.Want("one with a valid one"),
 			fault.Hint("the user of the listener writes others with \"edl credentials NAME -o FILE\""))
 	case !known:
@@ -103,6 +103,23 @@ func mayCall(ctx context.Context, method string, tokens *credential.Tokens) erro
 			fault.Hint("the user of the listener writes such credentials with \"edl credentials NAME --role "+string(needs)+" -o FILE\""))
 	}
 	return tokens.Counts(name)
+}
+
+// Bearer returns who says whose token a call shows that comes without a certificate, for wire.Bearers. A token of the issuer of the manager counts, and one of its own tokens. What is
+// refused is noted in the audit log.
+func Bearer(m *Manager) func(ctx context.Context, method, authorization string) (credential.Name, error) {
+	tokens := credential.Bearers{Tokens: m.cfg.Tokens, Issuer: m.cfg.Issuer}
+	return func(ctx context.Context, method, authorization string) (credential.Name, error) {
+		name, err := tokens.Of(ctx, authorization)
+		if wrong := credential.CheckUser(name.User); err == nil && wrong != nil { // as those have whom certificates are issued to
+			err = fault.E(fault.Denied, fault.Got("a token of a user who can have no job"), fault.Want("one of another name"), fault.Cause(wrong))
+		}
+		if err != nil {
+			noteStranger(m, path.Base(method), err)
+			return credential.Name{}, err
+		}
+		return name, nil
+	}
 }
 
 // article stands before the name of an access in a sentence.

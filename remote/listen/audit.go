@@ -35,6 +35,7 @@ type auditLine struct {
 	Program string    `json:"program,omitempty"` // SHA-256
 	Outcome string    `json:"outcome"`           // ok, the kind of the error, or the state of a job that has ended
 	Error   string    `json:"error,omitempty"`
+	LeftOut int       `json:"left_out,omitempty"` // calls of strangers before this one that have no line
 }
 
 // An audit writes the audit log. A nil audit writes none. It is safe for concurrent use.
@@ -44,10 +45,35 @@ type audit struct {
 	most int64 // bytes of a file
 	file *os.File
 	size int64
+
+	// Of strangers, whom nobody knows, there are so many lines at most: they could fill the files, and the lines of others would be removed.
+	lines   float64   // that may be written of them
+	counted time.Time // when lines was counted
+	leftOut int       // calls since the last line of a stranger
+}
+
+// Lines of strangers: strangerLines at once, and then one each strangerPause, which are 3 MB a day at most.
+const (
+	strangerLines = 250
+	strangerPause = 10 * time.Second
+)
+
+// stranger takes one of the lines of strangers. It says how many were left out before, or that there is none now.
+func (a *audit) stranger(now time.Time) (leftOut int, may bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.lines, a.counted = min(strangerLines, a.lines+now.Sub(a.counted).Seconds()/strangerPause.Seconds()), now
+	if a.lines < 1 {
+		a.leftOut++
+		return 0, false
+	}
+	a.lines--
+	leftOut, a.leftOut = a.leftOut, 0
+	return leftOut, true
 }
 
 func openAudit(dir string) (*audit, error) {
-	a := &audit{path: filepath.Join(dir, auditFile), most: auditBytes}
+	a := &audit{path: filepath.Join(dir, auditFile), most: auditBytes, lines: strangerLines, counted: time.Now()}
 	return a, a.open()
 }
 
@@ -144,6 +170,16 @@ func audited(ctx context.Context, m *Manager, method string, handle func(context
 	}
 	note(m, l)
 	return err
+}
+
+// noteStranger writes a line about a call of somebody who is not known, unless there are too many of them.
+func noteStranger(m *Manager, method string, refusal error) {
+	if m.cfg.Data == nil {
+		return
+	}
+	if leftOut, may := m.cfg.Data.audit.stranger(time.Now()); may {
+		note(m, auditLine{User: "unknown", Method: method, Outcome: fault.KindOf(refusal).String(), Error: refusal.Error(), LeftOut: leftOut})
+	}
 }
 
 // note writes a line to the audit log. What cannot be written is said in the log of the listener.

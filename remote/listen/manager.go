@@ -84,6 +84,8 @@ type Config struct {
 	Allowed       Allowed               // what jobs may read and write
 	Authority     *credential.Authority // issues the credentials of listener and roles; nil: they have none, and ask for none
 	Tokens        *credential.Tokens    // for which users have got certificates: such a certificate counts as long as its token does; nil: none counts
+	// Issuer is whose tokens count, and with them those of Tokens, where a call shows no certificate: Bearer. nil: each caller shows one.
+	Issuer credential.Issuer
 	// CredentialLife is how long the credentials are valid that the authorities issue for the listener and roles; others take their place in time. 0: CredentialLife.
 	CredentialLife time.Duration
 	Kept           *Keeping // what outlives the listener with the jobs; nil: they end with it

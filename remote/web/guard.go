@@ -122,15 +122,7 @@ func seenBy(ctx context.Context) func(id string) bool {
 
 // caller is whose token a request shows.
 func (s *Server) caller(q *http.Request) (credential.Name, error) {
-	scheme, token, _ := strings.Cut(q.Header.Get("Authorization"), " ")
-	if !strings.EqualFold(scheme, "Bearer") {
-		token = ""
-	}
-	token = strings.TrimSpace(token)
-	if s.cfg.Issuer != nil && strings.Count(token, ".") == 2 { // as a JWT has, and no token of the listener
-		return s.cfg.Issuer.Check(q.Context(), token)
-	}
-	return s.cfg.Tokens.Check(token)
+	return credential.Bearers{Tokens: s.cfg.Tokens, Issuer: s.cfg.Issuer}.Of(q.Context(), q.Header.Get("Authorization"))
 }
 
 // refuse answers with an error, as text.

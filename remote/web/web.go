@@ -75,16 +75,11 @@ func (s source) WatchScalars(ctx context.Context, id string, from uint64, each f
 	return remote.WatchScalars(ctx, s.Client, id, from, each)
 }
 
-// An Issuer checks tokens that it did not make: package issuer has one.
-type Issuer interface {
-	Check(ctx context.Context, token string) (credential.Name, error)
-}
-
 // Config is what a Server works with.
 type Config struct {
 	Source Source
 	Tokens *credential.Tokens // who may read
-	Issuer Issuer             // whose tokens count, too; nil: none
+	Issuer credential.Issuer  // whose tokens count, too; nil: none
 	// Authority issues credentials for who shows a token: POST /api/credentials. nil: nobody does.
 	Authority *credential.Authority
 	Address   string                 // of the listener, for people

@@ -24,6 +24,8 @@ import (
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote/credential"
+	"github.com/edl-go/edl/remote/credential/issuer"
+	"github.com/edl-go/edl/remote/credential/issuer/issuertest"
 	"github.com/edl-go/edl/remote/jobspec"
 )
 
@@ -31,9 +33,10 @@ import (
 // of jobs.
 func TestEveryRouteAsksForAToken(t *testing.T) {
 	s := newSite(t, newFake(t), true)
-	tokens := map[credential.Access]string{}
+	from := issuerOf(t, s)
+	tokens, issued := map[credential.Access]string{}, map[credential.Access]string{}
 	for _, a := range credential.Accesses() {
-		tokens[a] = s.tokens.Lend(string(a), a)
+		tokens[a], issued[a] = s.tokens.Lend(string(a), a), from.Token(t, string(a), []string{string(a)}, nil)
 	}
 	revoked, err := s.tokens.Create(credential.Name{User: "gone", Access: credential.Admin}, time.Hour)
 	if err != nil {
@@ -55,8 +58,12 @@ func TestEveryRouteAsksForAToken(t *testing.T) {
 		if slices.Contains(open, r.pattern) != (r.needs == everybody) {
 			t.Errorf("%s is open to everybody, or should be", r.pattern)
 		}
-		for name, header := range map[string]string{"no": "", "an empty": "Bearer ", "a wrong": "Bearer " + tokenLike, "a revoked": "Bearer " + revoked, "an expired": "Bearer " + expired,
-			"a token of another scheme": "Basic " + tokens[credential.Admin], "a token without a scheme": tokens[credential.Admin], "a cut": "Bearer " + tokens[credential.Admin][1:]} {
+		headers := map[string]string{"no": "", "an empty": "Bearer ", "a wrong": "Bearer " + tokenLike, "a revoked": "Bearer " + revoked, "an expired": "Bearer " + expired,
+			"a token of another scheme": "Basic " + tokens[credential.Admin], "a token without a scheme": tokens[credential.Admin], "a cut": "Bearer " + tokens[credential.Admin][1:]}
+		for name, token := range from.Refused(t, "eve", []string{string(credential.Admin)}) {
+			headers[name] = "Bearer " + token
+		}
+		for name, header := range headers {
 			a := s.ask(t, method, path, header)
 			body, _ := io.ReadAll(io.LimitReader(a.Body, 1<<16))
 			if r.needs == everybody {
@@ -72,8 +79,10 @@ func TestEveryRouteAsksForAToken(t *testing.T) {
 			if r.needs == everybody || a.Covers(r.needs) {
 				continue
 			}
-			if answer := s.ask(t, method, path, "Bearer "+tokens[a]); answer.StatusCode != http.StatusUnauthorized {
-				t.Errorf("%s with the token of a %s: %d", r.pattern, a, answer.StatusCode)
+			for _, token := range []string{tokens[a], issued[a]} {
+				if answer := s.ask(t, method, path, "Bearer "+token); answer.StatusCode != http.StatusUnauthorized {
+					t.Errorf("%s with the token of a %s: %d", r.pattern, a, answer.StatusCode)
+				}
 			}
 		}
 	}
@@ -87,11 +96,33 @@ func TestEveryRouteAsksForAToken(t *testing.T) {
 		if a := s.get(t, path, "Bearer "+token); a.StatusCode != http.StatusOK {
 			t.Errorf("%s with a token: %d", path, a.StatusCode)
 		}
+		if a := s.get(t, path, "Bearer "+issued[credential.Admin]); a.StatusCode != http.StatusOK {
+			t.Errorf("%s with a JWT: %d", path, a.StatusCode)
+		}
 	}
 	plain := New(Config{Source: newFake(t), Tokens: s.tokens})
 	if w := recorded(plain, "/debug/pprof/heap", tokens[credential.Admin]); w.Code != http.StatusNotFound {
 		t.Errorf("profiles that nobody has asked for: %d", w.Code)
 	}
+}
+
+// issuerOf lets a site take tokens of an issuer, whose groups are named as the roles that they give.
+func issuerOf(t *testing.T, s *site, more ...string) *issuertest.Issuer {
+	t.Helper()
+	from := issuertest.New(t)
+	roles := map[string][]string{}
+	for _, a := range credential.Accesses() {
+		roles[string(a)] = []string{string(a)}
+	}
+	for _, role := range more {
+		roles[role] = strings.Split(role, ",")
+	}
+	i, err := issuer.Open(t.Context(), issuer.Config{URL: from.URL, Audience: issuertest.Audience, Roles: roles})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.cfg.Issuer = i
+	return from
 }
 
 // Who has roles in single namespaces is told of the jobs there, and of no others: by no route, and not that there are some.
@@ -106,18 +137,23 @@ func TestRoutesOfANamespace(t *testing.T) {
 		}
 	})
 	s := newSite(t, source, true)
+	from := issuerOf(t, s, "admin@ads", "viewer@default")
 	for who, c := range map[string]struct {
 		roles        credential.Grants
 		sees, hidden string // jobs
 		telling      string // what nobody else's answers have
 	}{
 		"of ads": {"admin@ads", "ads.their-2", "digits", "alice"}, "of default": {"viewer@default", "digits", "ads.their-2", "zoe"}, "of another one": {"submitter@rank,viewer@web", "", "digits", "alice"},
+		"of ads, with a JWT": {"admin@ads", "ads.their-2", "digits", "alice"}, "of default, with a JWT": {"viewer@default", "digits", "ads.their-2", "zoe"},
 	} {
 		token, err := s.tokens.Create(credential.Name{User: who, Within: c.roles}, time.Hour)
 		if err != nil {
 			t.Fatal(err)
 		}
 		header := "Bearer " + token
+		if strings.Contains(who, "JWT") {
+			header = "Bearer " + from.Token(t, who, []string{string(c.roles)}, nil)
+		}
 		for _, r := range s.routes() {
 			if r.needs == everybody {
 				continue
@@ -584,7 +620,7 @@ func TestTokensOfAnIssuerCount(t *testing.T) {
 	own := tokens.Lend("ann", credential.Viewer)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel() // so that nobody waits for an answer of the listener
-	ask := func(issuer Issuer, path, token string) int {
+	ask := func(issuer credential.Issuer, path, token string) int {
 		q := httptest.NewRequestWithContext(gone, http.MethodGet, path, nil)
 		q.Header.Set("Authorization", "Bearer "+token)
 		w := httptest.NewRecorder()
@@ -592,7 +628,7 @@ func TestTokensOfAnIssuerCount(t *testing.T) {
 		return w.Code
 	}
 	for _, c := range []struct {
-		issuer      Issuer
+		issuer      credential.Issuer
 		path, token string
 		may         bool
 	}{

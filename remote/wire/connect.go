@@ -1,6 +1,6 @@
 // Package wire is the transport: connections, faults that cross the wire, and messages and tensors of any size.
 //
-// Files in reading order: connect.go has clients, servers and retries; side.go how the two ends of a connection know each other; protocol.go whether two builds understand each other; around.go what a server does around each call; follow.go connections to a peer that moves; errors.go how faults cross the
+// Files in reading order: connect.go has clients, servers and retries; side.go how the two ends of a connection know each other; bearer.go callers that show a token; protocol.go whether two builds understand each other; around.go what a server does around each call; follow.go connections to a peer that moves; errors.go how faults cross the
 // wire; identity.go who sends a message; variable.go how tensors are sent and received; codec.go how they are encoded without copies; large.go other
 // messages that may be too large for one gRPC message.
 //
@@ -118,6 +118,9 @@ var silently = grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: math.Ma
 func dial(target string, side *Side, address func() string, more ...grpc.DialOption) (*grpc.ClientConn, error) {
 	named := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 		return fromAddress(address(), invoke(ctx, method, req, reply, cc, opts...))
+	}
+	if side != nil && side.token != nil {
+		more = append(more, grpc.WithPerRPCCredentials(shownToken{side.token}))
 	}
 	conn, err := grpc.NewClient(target, append([]grpc.DialOption{
 		grpc.WithTransportCredentials(side.client()),

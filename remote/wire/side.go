@@ -21,6 +21,7 @@ import (
 // and every role that a listener has started, has a Side; servers that a program puts together by itself, as tests of one service do, may go without.
 type Side struct {
 	credentials *credential.Credentials
+	token       *credential.TokenUse // of who calls a listener without credentials; nil: there are credentials
 	accept      func(credential.Name) error
 	clear       bool // data connections are not protected
 }
@@ -47,12 +48,14 @@ func OfListener(c *credential.Credentials) *Side {
 
 // ToListener is the side of who calls a listener. It accepts listeners.
 func ToListener(c *credential.Credentials) *Side {
-	return &Side{credentials: c, accept: func(n credential.Name) error {
-		if n.Kind == credential.Listener {
-			return nil
-		}
-		return denied(n, "a listener")
-	}}
+	return &Side{credentials: c, accept: onlyListeners}
+}
+
+func onlyListeners(n credential.Name) error {
+	if n.Kind == credential.Listener {
+		return nil
+	}
+	return denied(n, "a listener")
 }
 
 func denied(n credential.Name, want string) error {
@@ -62,6 +65,9 @@ func denied(n credential.Name, want string) error {
 func (s *Side) client() credentials.TransportCredentials {
 	if s == nil {
 		return insecure.NewCredentials()
+	}
+	if s.token != nil {
+		return credentials.NewTLS(s.token.Client(s.accept))
 	}
 	return credentials.NewTLS(s.credentials.Client(s.accept))
 }
@@ -99,21 +105,30 @@ func (s *Side) DataClient() *tls.Config {
 	return s.credentials.Client(s.accept)
 }
 
-// Caller returns who made the call that a handler answers. It is false where callers are not asked.
+// Caller returns who made the call that a handler answers. It is false where callers are not asked. Of a connection without a certificate, and a call on it without a token that
+// counts, the name is of no kind, and may nothing.
 func Caller(ctx context.Context) (credential.Name, bool) {
+	if name, ok := ctx.Value(bearerKey{}).(credential.Name); ok {
+		return name, true
+	}
 	from, ok := peer.FromContext(ctx)
 	if !ok {
 		return credential.Name{}, false
 	}
-	info, ok := from.AuthInfo.(credentials.TLSInfo)
-	if !ok {
-		return credential.Name{}, false
+	switch info := from.AuthInfo.(type) {
+	case credentials.TLSInfo:
+		name, err := credential.NameOf(info.State) // which the handshake has checked
+		if err != nil {
+			return credential.Name{}, true
+		}
+		return name, true
+	case strangerInfo:
+		return credential.Name{}, true
 	}
-	name, err := credential.NameOf(info.State) // which the handshake has checked
-	return name, err == nil
+	return credential.Name{}, false
 }
 
-// CallerUntil is when the certificate of who made a call is not valid any more; a connection may outlive it. It is zero where Caller is false.
+// CallerUntil is when the certificate of who made a call is not valid any more; a connection may outlive it. It is zero where there is none.
 func CallerUntil(ctx context.Context) time.Time {
 	if from, ok := peer.FromContext(ctx); ok {
 		if info, ok := from.AuthInfo.(credentials.TLSInfo); ok && len(info.State.PeerCertificates) > 0 {
@@ -179,6 +194,9 @@ func Refused(err error) error {
 	}
 	const sameFile = "the user of the listener writes credentials for you with \"edl credentials NAME -o FILE\": name that file in EDL_CREDENTIALS"
 	switch {
+	case theirs && strings.Contains(alert, "certificate required"):
+		return e("a refusal of who shows no certificate", "a listener that takes tokens",
+			"start it with --oidc-issuer, or get credentials for the token: \"edl login URL\", where URL is that of its pages")
 	case theirs:
 		return e("a refusal of the certificate that it was shown: "+alert, "one of the listener's authority that is valid", sameFile)
 	case ours && strings.Contains(why, "unknown authority"):

@@ -23,6 +23,7 @@ func TestRefused(t *testing.T) {
 			"another authority"},
 		`error reading server preface: read tcp 127.0.0.1:1->127.0.0.1:2: use of closed network connection`: {fault.Unavailable, "says nothing"},
 		`error reading server preface: remote error: tls: bad certificate`:                                  {fault.Denied, "bad certificate"},
+		`error reading server preface: remote error: tls: certificate required`:                             {fault.Denied, "--oidc-issuer"},
 		`dial tcp 127.0.0.1:9: connect: connection refused`:                                                 {fault.Unavailable, "connection refused"},
 	} {
 		err := Refused(fault.E(fault.Unavailable, fault.At("listener"), fault.Cause(errors.New(text))))

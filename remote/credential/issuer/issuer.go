@@ -9,7 +9,9 @@ package issuer
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -46,6 +48,11 @@ const (
 	// The keys of the issuer are fetched for a token of a key that is not known, at most so often: anybody can make such a token up. The keys that are known check
 	// tokens meanwhile.
 	fetchPause = time.Second
+	maxKeys    = 1 << 20 // bytes of an answer with keys
+	// A token that has counted is not checked again for so long, while it is valid: so not each call of a user costs a signature. A key that the issuer has taken back counts
+	// for so long, too.
+	checkedFor = time.Minute
+	maxChecked = 1024 // tokens, each of a user who has counted
 )
 
 // algorithms are those that sign with a key that the issuer keeps for itself. "none" signs nothing, and the key of the HS family is no secret of the issuer alone.
@@ -57,6 +64,7 @@ type Issuer struct {
 	client   *http.Client
 	fetches  fetches
 	verifier *oidc.IDTokenVerifier
+	known    known
 }
 
 // Open asks an issuer for what it publishes.
@@ -75,7 +83,7 @@ func Open(ctx context.Context, c Config) (*Issuer, error) {
 		}
 	}
 	c.UserClaim, c.GroupsClaim = cmp.Or(c.UserClaim, "sub"), cmp.Or(c.GroupsClaim, "groups")
-	i := &Issuer{config: c, client: &http.Client{Timeout: askTime}, fetches: fetches{pause: fetchPause}}
+	i := &Issuer{config: c, client: &http.Client{Timeout: askTime}, fetches: fetches{pause: fetchPause}, known: known{life: checkedFor}}
 	provider, err := oidc.NewProvider(oidc.ClientContext(ctx, i.client), c.URL)
 	if err != nil {
 		kind := fault.Unavailable
@@ -127,7 +135,49 @@ func (f *fetches) RoundTrip(q *http.Request) (*http.Response, error) {
 	if soon {
 		return nil, errSoon
 	}
-	return http.DefaultTransport.RoundTrip(q)
+	a, err := http.DefaultTransport.RoundTrip(q)
+	if err == nil {
+		a.Body = http.MaxBytesReader(nil, a.Body, maxKeys)
+	}
+	return a, err
+}
+
+// known are tokens that have counted just now. Only a token that counts gets in, so nobody else can fill it.
+type known struct {
+	life time.Duration // for which a token stays, while it is valid
+
+	mu  sync.Mutex
+	all map[[sha256.Size]byte]checked
+}
+
+type checked struct {
+	name  credential.Name
+	until time.Time
+}
+
+// of returns whose a token is that has counted just now.
+func (k *known) of(sum [sha256.Size]byte, now time.Time) (credential.Name, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	c, ok := k.all[sum]
+	return c.name, ok && now.Before(c.until)
+}
+
+// add notes a token that counts until it expires. Where there are too many, those that are over go, or else all.
+func (k *known) add(sum [sha256.Size]byte, name credential.Name, expires, now time.Time) {
+	until := now.Add(k.life)
+	if expires.Before(until) {
+		until = expires
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.all) >= maxChecked {
+		maps.DeleteFunc(k.all, func(_ [sha256.Size]byte, c checked) bool { return !now.Before(c.until) })
+	}
+	if len(k.all) >= maxChecked || k.all == nil {
+		k.all = map[[sha256.Size]byte]checked{}
+	}
+	k.all[sum] = checked{name, until}
 }
 
 // Check returns whose token it is. A token that does not count gives a fault of kind fault.Denied that does not quote it; if the issuer does not answer, which may be
@@ -135,6 +185,10 @@ func (f *fetches) RoundTrip(q *http.Request) (*http.Response, error) {
 func (i *Issuer) Check(ctx context.Context, token string) (credential.Name, error) {
 	if len(token) > maxToken {
 		return credential.Name{}, denied("a token of %d bytes", len(token))
+	}
+	sum, now := sha256.Sum256([]byte(token)), time.Now().Round(0) // by the clock of the wall, as tokens have their times
+	if name, ok := i.known.of(sum, now); ok {
+		return name, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -158,7 +212,9 @@ func (i *Issuer) Check(ctx context.Context, token string) (credential.Name, erro
 	if err != nil {
 		return credential.Name{}, denied("the token of %s, whose groups have too many roles: %v", fault.Quote(user), err)
 	}
-	return credential.Name{Kind: credential.User, User: user, Access: access, Within: within}, nil
+	name := credential.Name{Kind: credential.User, User: user, Access: access, Within: within}
+	i.known.add(sum, name, t.Expiry, now)
+	return name, nil
 }
 
 // roles are those of the groups that a token names.

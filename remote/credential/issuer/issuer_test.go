@@ -3,128 +3,37 @@ package issuer
 import (
 	"context"
 	"crypto"
-	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/hmac"
-	"crypto/rand"
 	"crypto/sha256"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
-	"net/http"
-	"net/http/httptest"
 	"runtime"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/remote/credential"
+	"github.com/edl-go/edl/remote/credential/issuer/issuertest"
 )
 
-// An authority is an OpenID Connect issuer of the test, with one key at a time.
-type authority struct {
-	*httptest.Server
-	key     atomic.Pointer[signer]
-	fetched atomic.Int32
-	down    atomic.Bool // it gives no keys
-}
-
-type signer struct {
-	id  string
-	key *ecdsa.PrivateKey
-}
-
-func newSigner(t *testing.T, id string) *signer {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &signer{id, key}
-}
-
-func newAuthority(t *testing.T) *authority {
-	t.Helper()
-	a := &authority{}
-	a.key.Store(newSigner(t, "first"))
-	mux := http.NewServeMux()
-	mux.HandleFunc("/.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
-		_ = json.NewEncoder(w).Encode(map[string]any{"issuer": a.URL, "jwks_uri": a.URL + "/keys"})
-	})
-	mux.HandleFunc("/keys", func(w http.ResponseWriter, _ *http.Request) {
-		a.fetched.Add(1)
-		if a.down.Load() {
-			w.WriteHeader(http.StatusServiceUnavailable)
-			return
-		}
-		s := a.key.Load()
-		point, err := s.key.PublicKey.Bytes()
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		_ = json.NewEncoder(w).Encode(map[string]any{"keys": []any{map[string]string{"kty": "EC", "crv": "P-256", "alg": "ES256", "use": "sig", "kid": s.id,
-			"x": coded(point[1:33]), "y": coded(point[33:])}}})
-	})
-	a.Server = httptest.NewServer(mux)
-	t.Cleanup(a.Close)
-	return a
-}
-
-func coded(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
-
-// token makes a JWT; sign gets what is signed.
-func token(t *testing.T, algorithm, key string, claims map[string]any, sign func([]byte) []byte) string {
-	t.Helper()
-	head, err := json.Marshal(map[string]string{"alg": algorithm, "kid": key, "typ": "JWT"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	body, err := json.Marshal(claims)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := coded(head) + "." + coded(body)
-	return text + "." + coded(sign([]byte(text)))
-}
-
-func (s *signer) sign(b []byte) []byte {
-	sum := sha256.Sum256(b)
-	r, v, err := ecdsa.Sign(rand.Reader, s.key, sum[:])
-	if err != nil {
-		panic(err)
-	}
-	out := make([]byte, 64)
-	r.FillBytes(out[:32])
-	v.FillBytes(out[32:])
-	return out
-}
-
-func (s *signer) token(t *testing.T, claims map[string]any) string {
-	t.Helper()
-	return token(t, "ES256", s.id, claims, s.sign)
-}
-
 func TestTokensOfAnIssuer(t *testing.T) {
-	a := newAuthority(t)
+	a := issuertest.New(t)
 	i, err := Open(t.Context(), Config{URL: a.URL, Audience: "edl", UserClaim: "email", Roles: map[string][]string{"staff": {"viewer"}, "ml": {"submitter"}, "ops": {"admin"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	i.fetches.pause = 0
 	good := func(change map[string]any) map[string]any {
-		claims := map[string]any{"iss": a.URL, "aud": "edl", "sub": "17", "email": "ann@example.org", "groups": []string{"staff", "ml"}, "exp": time.Now().Add(time.Hour).Unix(),
-			"iat": time.Now().Unix()}
+		claims := a.Claims("17", []string{"staff", "ml"}, map[string]any{"email": "ann@example.org"})
 		maps.Copy(claims, change)
 		return claims
 	}
-	key, stranger := a.key.Load(), newSigner(t, "first")
+	key, stranger := a.Key.Load(), issuertest.NewSigner(t, "first")
 	nothing := func([]byte) []byte { return nil }
 	shared := func(b []byte) []byte { // signs with what everybody knows: the public key
-		point, err := key.key.PublicKey.Bytes()
+		point, err := key.Private.PublicKey.Bytes()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -132,32 +41,32 @@ func TestTokensOfAnIssuer(t *testing.T) {
 		h.Write(b)
 		return h.Sum(nil)
 	}
-	other := strings.Replace(key.token(t, good(nil)), ".", ".e30", 1)
+	other := strings.Replace(key.Token(t, good(nil)), ".", ".e30", 1)
 	for name, c := range map[string]struct {
 		token string
 		as    credential.Access // empty: it is refused
 		says  string
 	}{
-		"good":                    {key.token(t, good(nil)), credential.Submitter, ""},
-		"of one group, as a text": {key.token(t, good(map[string]any{"groups": "ops"})), credential.Admin, ""},
-		"for several":             {key.token(t, good(map[string]any{"aud": []string{"wiki", "edl"}})), credential.Submitter, ""},
-		"of no group with a role": {key.token(t, good(map[string]any{"groups": []any{"sales", 3, nil, "*"}})), "", "none of whose groups has a role"},
-		"without groups":          {key.token(t, good(map[string]any{"groups": nil})), "", "none of whose groups"},
-		"expired":                 {key.token(t, good(map[string]any{"exp": time.Now().Add(-time.Minute).Unix()})), "", "valid until"},
-		"that never expires":      {key.token(t, good(map[string]any{"exp": nil})), "", "does not count"},
-		"not valid yet":           {key.token(t, good(map[string]any{"nbf": time.Now().Add(time.Hour).Unix()})), "", "not before"},
-		"for another audience":    {key.token(t, good(map[string]any{"aud": "wiki"})), "", "audience"},
-		"without an audience":     {key.token(t, good(map[string]any{"aud": nil})), "", "audience"},
-		"of another issuer":       {key.token(t, good(map[string]any{"iss": "https://elsewhere.example"})), "", "different provider"},
-		"of another key":          {stranger.token(t, good(nil)), "", "does not count"},
-		"of an unknown key":       {newSigner(t, "else").token(t, good(nil)), "", "does not count"},
-		"unsigned":                {token(t, "none", "", good(nil), nothing), "", "does not count"},
-		"unsigned, by a key":      {token(t, "none", key.id, good(nil), key.sign), "", "does not count"},
-		"signed by a shared key":  {token(t, "HS256", key.id, good(nil), shared), "", "does not count"},
-		"with an empty signature": {token(t, "ES256", key.id, good(nil), nothing), "", "does not count"},
+		"good":                    {key.Token(t, good(nil)), credential.Submitter, ""},
+		"of one group, as a text": {key.Token(t, good(map[string]any{"groups": "ops"})), credential.Admin, ""},
+		"for several":             {key.Token(t, good(map[string]any{"aud": []string{"wiki", "edl"}})), credential.Submitter, ""},
+		"of no group with a role": {key.Token(t, good(map[string]any{"groups": []any{"sales", 3, nil, "*"}})), "", "none of whose groups has a role"},
+		"without groups":          {key.Token(t, good(map[string]any{"groups": nil})), "", "none of whose groups"},
+		"expired":                 {key.Token(t, good(map[string]any{"exp": time.Now().Add(-time.Minute).Unix()})), "", "valid until"},
+		"that never expires":      {key.Token(t, good(map[string]any{"exp": nil})), "", "does not count"},
+		"not valid yet":           {key.Token(t, good(map[string]any{"nbf": time.Now().Add(time.Hour).Unix()})), "", "not before"},
+		"for another audience":    {key.Token(t, good(map[string]any{"aud": "wiki"})), "", "audience"},
+		"without an audience":     {key.Token(t, good(map[string]any{"aud": nil})), "", "audience"},
+		"of another issuer":       {key.Token(t, good(map[string]any{"iss": "https://elsewhere.example"})), "", "different provider"},
+		"of another key":          {stranger.Token(t, good(nil)), "", "does not count"},
+		"of an unknown key":       {issuertest.NewSigner(t, "else").Token(t, good(nil)), "", "does not count"},
+		"unsigned":                {issuertest.Sign(t, "none", "", good(nil), nothing), "", "does not count"},
+		"unsigned, by a key":      {issuertest.Sign(t, "none", key.ID, good(nil), key.Sign), "", "does not count"},
+		"signed by a shared key":  {issuertest.Sign(t, "HS256", key.ID, good(nil), shared), "", "does not count"},
+		"with an empty signature": {issuertest.Sign(t, "ES256", key.ID, good(nil), nothing), "", "does not count"},
 		"with other claims":       {other, "", "does not count"},
-		"without a user":          {key.token(t, good(map[string]any{"email": ""})), "", "without a name"},
-		"with a control code":     {key.token(t, good(map[string]any{"email": "a\x1b[2J"})), "", "without a name"},
+		"without a user":          {key.Token(t, good(map[string]any{"email": ""})), "", "without a name"},
+		"with a control code":     {key.Token(t, good(map[string]any{"email": "a\x1b[2J"})), "", "without a name"},
 		"that is none":            {"a.b.c", "", "does not count"},
 		"that is too long":        {strings.Repeat("a", maxToken+1), "", "bytes"},
 	} {
@@ -175,14 +84,14 @@ func TestTokensOfAnIssuer(t *testing.T) {
 
 // Groups have roles in single namespaces, too: those of all groups of a user count, the greatest where several are for one namespace.
 func TestNamespacesOfGroups(t *testing.T) {
-	a := newAuthority(t)
+	a := issuertest.New(t)
 	i, err := Open(t.Context(), Config{URL: a.URL, Audience: "edl", Roles: map[string][]string{"staff": {"viewer"}, "ads": {"submitter@ads", "viewer@rank"}, "rank": {"admin@rank"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for groups, want := range map[string]string{"ads": "submitter@ads,viewer@rank", "ads rank": "submitter@ads,admin@rank", "rank staff": "viewer,admin@rank", "staff": "viewer"} {
 		claims := map[string]any{"iss": a.URL, "aud": "edl", "sub": "17", "groups": strings.Fields(groups), "exp": time.Now().Add(time.Hour).Unix()}
-		if who, err := i.Check(t.Context(), a.key.Load().token(t, claims)); err != nil || who.Roles() != want {
+		if who, err := i.Check(t.Context(), a.Key.Load().Token(t, claims)); err != nil || who.Roles() != want {
 			t.Errorf("groups %s: %s, %v, want %s", groups, who.Roles(), err, want)
 		}
 	}
@@ -190,44 +99,82 @@ func TestNamespacesOfGroups(t *testing.T) {
 
 // A new key of the issuer counts as soon as a token comes, and the old one no more. Tokens that anybody makes up let it be asked only from time to time.
 func TestKeysOfAnIssuer(t *testing.T) {
-	a := newAuthority(t)
+	a := issuertest.New(t)
 	i, err := Open(t.Context(), Config{URL: a.URL, Audience: "edl", Roles: map[string][]string{AnyGroup: {"viewer"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	claims := map[string]any{"iss": a.URL, "aud": "edl", "sub": "17", "exp": time.Now().Add(time.Hour).Unix()}
-	i.fetches.pause = 0
-	first := a.key.Load()
-	if who, err := i.Check(t.Context(), first.token(t, claims)); err != nil || who.User != "17" || who.Access != credential.Viewer {
+	i.fetches.pause, i.known.life = 0, 0
+	first := a.Key.Load()
+	if who, err := i.Check(t.Context(), first.Token(t, claims)); err != nil || who.User != "17" || who.Access != credential.Viewer {
 		t.Fatalf("%v, %v", who, err)
 	}
-	second := newSigner(t, "second")
-	a.key.Store(second)
+	second := issuertest.NewSigner(t, "second")
+	a.Key.Store(second)
 	// A token that comes while keys are being fetched, or just after, shares what was fetched.
-	await(t, func() bool { _, err := i.Check(t.Context(), second.token(t, claims)); return err == nil }, "a token of the next key")
+	await(t, func() bool { _, err := i.Check(t.Context(), second.Token(t, claims)); return err == nil }, "a token of the next key")
 	await(t, func() bool {
-		_, err := i.Check(t.Context(), first.token(t, claims))
+		_, err := i.Check(t.Context(), first.Token(t, claims))
 		return errors.Is(err, fault.Denied)
 	}, "the end of the last key")
 	i.fetches.pause = time.Hour
-	asked := a.fetched.Load()
+	asked := a.Fetched.Load()
 	for range 10 {
-		if _, err := i.Check(t.Context(), newSigner(t, "made up").token(t, claims)); !errors.Is(err, fault.Denied) {
+		if _, err := i.Check(t.Context(), issuertest.NewSigner(t, "made up").Token(t, claims)); !errors.Is(err, fault.Denied) {
 			t.Errorf("a token that was made up: %v", err)
 		}
-		if _, err := i.Check(t.Context(), second.token(t, claims)); err != nil {
+		if _, err := i.Check(t.Context(), second.Token(t, claims)); err != nil {
 			t.Errorf("a good token beside it: %v", err)
 		}
 	}
-	if n := a.fetched.Load() - asked; n != 0 {
+	if n := a.Fetched.Load() - asked; n != 0 {
 		t.Errorf("the issuer was asked %d times", n)
 	}
 	i.fetches.pause = 0
-	a.down.Store(true)
-	third := newSigner(t, "third").token(t, claims)
+	a.Down.Store(true)
+	third := issuertest.NewSigner(t, "third").Token(t, claims)
 	await(t, func() bool { _, err := i.Check(t.Context(), third); return errors.Is(err, fault.Unavailable) }, "an issuer that gives no keys")
-	if _, err := i.Check(t.Context(), second.token(t, claims)); err != nil {
+	if _, err := i.Check(t.Context(), second.Token(t, claims)); err != nil {
 		t.Errorf("a key that is known while the issuer is away: %v", err)
+	}
+}
+
+// A token that has counted is not checked again while it is valid, and for a minute at most; one that has not counted is, each time. What is remembered is bounded.
+func TestTokensThatHaveCounted(t *testing.T) {
+	a := issuertest.New(t)
+	i, err := Open(t.Context(), Config{URL: a.URL, Audience: "edl", Roles: map[string][]string{AnyGroup: {"viewer"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	claims := func(user int, life time.Duration) map[string]any {
+		return map[string]any{"iss": a.URL, "aud": "edl", "sub": fmt.Sprint(user), "exp": time.Now().Add(life).Unix()}
+	}
+	long, short := a.Key.Load().Token(t, claims(1, time.Hour)), a.Key.Load().Token(t, claims(2, 30*time.Second))
+	for _, token := range []string{long, short} {
+		if _, err := i.Check(t.Context(), token); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := i.Check(t.Context(), issuertest.NewSigner(t, "first").Token(t, claims(3, time.Hour))); err == nil || len(i.known.all) != 2 {
+		t.Errorf("%v, and %d tokens are remembered, want 2", err, len(i.known.all))
+	}
+	now := time.Now().Round(0)
+	for token, want := range map[string]map[time.Duration]bool{long: {59 * time.Second: true, 61 * time.Second: false}, short: {28 * time.Second: true, 31 * time.Second: false}} {
+		for after, counts := range want {
+			if _, ok := i.known.of(sha256.Sum256([]byte(token)), now.Add(after)); ok != counts {
+				t.Errorf("after %v the token counts without a check: %t", after, ok)
+			}
+		}
+	}
+	for n := range 2*maxChecked + 10 {
+		i.known.add(sha256.Sum256(fmt.Append(nil, n)), credential.Name{User: fmt.Sprint(n)}, now.Add(time.Hour), now)
+		if name, ok := i.known.of(sha256.Sum256(fmt.Append(nil, n)), now); !ok || name.User != fmt.Sprint(n) || len(i.known.all) > maxChecked {
+			t.Fatalf("token %d: %v, %t, and %d are remembered", n, name, ok, len(i.known.all))
+		}
+	}
+	if who, err := i.Check(t.Context(), long); err != nil || who.User != "1" {
+		t.Errorf("a token that is remembered no more: %v, %v", who, err)
 	}
 }
 
@@ -245,7 +192,7 @@ func await(t *testing.T, so func() bool, what string) {
 }
 
 func TestOpenRefuses(t *testing.T) {
-	a := newAuthority(t)
+	a := issuertest.New(t)
 	roles := map[string][]string{AnyGroup: {"viewer"}}
 	for name, c := range map[string]Config{
 		"http":          {URL: "http://login.example.org", Audience: "edl", Roles: roles},
