@@ -135,7 +135,7 @@ func (f *webFlags) serve(ctx context.Context, c *console, l *remote.Listener, to
 	if err != nil {
 		return nil, portFault("--web", f.address, err)
 	}
-	cfg := web.Config{Source: web.Of(client), Tokens: tokens, Issuer: f.others, Authority: authority, Address: l.Address(), Version: c.currentVersion().Version, Debug: f.debug, Metrics: f.metrics}
+	cfg := web.Config{Source: web.Of(client), Tokens: tokens, Issuer: f.others, Authority: authority, Audit: l.Audit, Address: l.Address(), Version: c.currentVersion().Version, Debug: f.debug, Metrics: f.metrics}
 	if !quiet {
 		cfg.Log = slog.New(slog.NewTextHandler(c.err, nil))
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
 	"github.com/edl-go/edl/remote/cluster"
+	"github.com/edl-go/edl/remote/credential"
 	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/remote/launch"
 	"github.com/edl-go/edl/remote/listen"
@@ -201,6 +202,12 @@ func (l *Listener) look(ctx context.Context, o *listening, nodes *watchedNodes) 
 
 // Address is where the listener listens.
 func (l *Listener) Address() string { return l.address }
+
+// Audit notes in the audit log of a listener with a data folder what a server beside it was asked for, such as that of its pages: who, what, and the error of what was refused. The name of
+// who is not known is of no kind.
+func (l *Listener) Audit(by credential.Name, what string, err error) {
+	listen.Note(l.manager, by, what, err)
+}
 
 // Broken is closed when the listener has lost the etcd inside of this process, as on a full disk: its jobs fail, and it takes no more. Cause says why.
 func (l *Listener) Broken() <-chan struct{} { return l.broken }

@@ -26,11 +26,11 @@ const (
 	auditText  = 1 << 10
 )
 
-// An auditLine is one call that changes something, one that was refused, or the end of a job.
+// An auditLine is one call or request that changes something, one that was refused, or the end of a job.
 type auditLine struct {
 	Time    time.Time `json:"time"`
 	User    string    `json:"user,omitempty"` // the name in the certificate; absent for the end of a job
-	Method  string    `json:"method"`         // of the Listener service, or "end"
+	Method  string    `json:"method"`         // of the Listener service, or "end", or of a request, with its route
 	Job     string    `json:"job,omitempty"`
 	Program string    `json:"program,omitempty"` // SHA-256
 	Outcome string    `json:"outcome"`           // ok, the kind of the error, or the state of a job that has ended
@@ -180,6 +180,19 @@ func noteStranger(m *Manager, method string, refusal error) {
 	if leftOut, may := m.cfg.Data.audit.stranger(time.Now()); may {
 		note(m, auditLine{User: "unknown", Method: method, Outcome: fault.KindOf(refusal).String(), Error: refusal.Error(), LeftOut: leftOut})
 	}
+}
+
+// Note writes a line about what a server beside the one of calls, such as that of pages, was asked for. A name of no kind is that of somebody who is not known.
+func Note(m *Manager, by credential.Name, what string, err error) {
+	if by.Kind == "" && err != nil {
+		noteStranger(m, what, err)
+		return
+	}
+	l := auditLine{User: by.String(), Method: what, Outcome: "ok"}
+	if err != nil {
+		l.Outcome, l.Error = fault.KindOf(err).String(), err.Error()
+	}
+	note(m, l)
 }
 
 // note writes a line to the audit log. What cannot be written is said in the log of the listener.

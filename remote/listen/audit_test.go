@@ -73,6 +73,32 @@ func TestAuditLog(t *testing.T) {
 	}
 }
 
+// Callers whom nobody knows write few lines, so that they push out none of others; one of them says how many they have left out.
+func TestLinesOfStrangers(t *testing.T) {
+	a, err := openAudit(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.close()
+	now := a.counted
+	for n := range strangerLines + 40 {
+		if left, may := a.stranger(now); may != (n < strangerLines) || left != 0 {
+			t.Fatalf("line %d: %t, %d left out", n, may, left)
+		}
+	}
+	if left, may := a.stranger(now.Add(strangerPause + time.Second)); !may || left != 40 {
+		t.Errorf("after a pause: %t, %d left out, want 40", may, left)
+	}
+	if _, may := a.stranger(now.Add(strangerPause + 2*time.Second)); may {
+		t.Error("and at once another one")
+	}
+	for n := range strangerLines + 1 { // the clock of a day later gives no more than at the beginning
+		if _, may := a.stranger(now.Add(24 * time.Hour)); may != (n < strangerLines) {
+			t.Fatalf("line %d of the next day: %t", n, may)
+		}
+	}
+}
+
 // A user can take its share of what a listener has, and leaves the rest to others.
 func TestBudgets(t *testing.T) {
 	b := &budget{}

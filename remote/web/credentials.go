@@ -13,21 +13,15 @@ const CredentialLife = 8 * time.Hour
 
 // credentials answers with credentials of the user and the role of the token that is shown, for calls of the listener itself, which takes no tokens. So a token that counts for
 // pages counts for calls, too, and for no more.
-func (s *Server) credentials(w http.ResponseWriter, q *http.Request) {
-	name, err := s.caller(q)
-	if err == nil {
-		err = credential.CheckUser(name.User)
-	}
-	if err != nil {
-		refuse(w, err)
-		return
+func (s *Server) credentials(q *http.Request) (kind string, body []byte, err error) {
+	name, _ := q.Context().Value(callerKey{}).(credential.Name)
+	if err := credential.CheckUser(name.User); err != nil {
+		return "", nil, err
 	}
 	own, err := s.cfg.Authority.Issue(name, CredentialLife)
 	if err != nil {
-		refuse(w, err)
-		return
+		return "", nil, err
 	}
 	s.cfg.Log.Info("credentials are issued for a token", "user", name.User, "role", name.Roles(), "valid", CredentialLife)
-	w.Header().Set("Content-Type", "application/x-pem-file")
-	_, _ = w.Write(own.PEM())
+	return "application/x-pem-file", own.PEM(), nil
 }

@@ -73,3 +73,69 @@ func TestCredentialsForAToken(t *testing.T) {
 		t.Errorf("without an authority: %d", w.Code)
 	}
 }
+
+// Each route that changes something, or hands out what lasts, notes who has asked, whether it was done or refused. So does each other route of what it refuses, and of nothing else.
+func TestEveryRouteIsAudited(t *testing.T) {
+	s := newSite(t, newFake(t), true)
+	from := issuerOf(t, s, "admin@ads")
+	type noted struct {
+		by   string
+		what string
+		kind fault.Kind
+	}
+	told := make(chan noted, 1)
+	s.cfg.Audit = func(by credential.Name, what string, err error) { told <- noted{by.User, what, fault.KindOf(err)} }
+	changing := 0
+	for _, r := range s.routes() {
+		method, path, _ := strings.Cut(strings.NewReplacer("{$}", "", "{job}", "digits").Replace(r.pattern), " ")
+		changes := method != http.MethodGet
+		if changes != (r.act != nil) || changes == (r.serve != nil) {
+			t.Errorf("%s has the wrong kind of handler", r.pattern)
+		}
+		if changes {
+			changing++
+		}
+		ask := func(who, token, body string, want noted) {
+			t.Helper()
+			q, err := http.NewRequestWithContext(t.Context(), method, s.url+path, strings.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			q.Header.Set("Authorization", "Bearer "+token)
+			a, err := http.DefaultClient.Do(q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer a.Body.Close()
+			select {
+			case got := <-told:
+				if want.what = r.pattern; got != want || got.kind == fault.OK && a.StatusCode != http.StatusOK {
+					t.Errorf("%s of %s is noted as %v, want %v; the answer is %d", r.pattern, who, got, want, a.StatusCode)
+				}
+			default: // it is noted before it is answered
+				t.Errorf("%s of %s is not noted", r.pattern, who)
+			}
+		}
+		if r.needs == everybody {
+			continue
+		}
+		ask("nobody", "", "", noted{kind: fault.Denied})
+		for who, token := range from.Refused(t, "eve", []string{"admin"}) {
+			ask(who, token, "", noted{kind: fault.Denied})
+		}
+		if r.needs == credential.Admin {
+			ask("a viewer", from.Token(t, "eve", []string{"viewer"}, nil), "", noted{by: "eve", kind: fault.Denied})
+		}
+		if changes {
+			ask("a user", from.Token(t, "ann", []string{"viewer"}, nil), "", noted{by: "ann"})
+			ask("a user with a body", from.Token(t, "ann", []string{"viewer"}, nil), "x", noted{by: "ann", kind: fault.InvalidArgument})
+			ask("a user with a long name", from.Token(t, strings.Repeat("x", 101), []string{"viewer"}, nil), "", noted{by: strings.Repeat("x", 101), kind: fault.InvalidArgument})
+		}
+	}
+	if changing == 0 {
+		t.Error("no route changes something")
+	}
+	if a := s.get(t, "/api/jobs", "Bearer "+from.Token(t, "ann", []string{"viewer"}, nil)); a.StatusCode != http.StatusOK || len(told) > 0 {
+		t.Errorf("reading is noted, or refused: %d", a.StatusCode)
+	}
+}

@@ -24,55 +24,69 @@ type route struct {
 	pattern string // method and path, as http.ServeMux has them; {job}, or the value "job" of the query, is the id of a job
 	needs   credential.Access
 	serve   http.HandlerFunc
+	// act gives the answer in place of serve where a request changes something, or hands out something that lasts: all methods but GET. The audit log has each such request
+	// before it is answered.
+	act func(q *http.Request) (kind string, body []byte, err error)
 }
 
 // routes lists all that the server answers.
 func (s *Server) routes() []route {
 	all := []route{
-		{"GET /{$}", everybody, pageFile("index.html", "text/html; charset=utf-8")},
-		{"GET /style.css", everybody, pageFile("style.css", "text/css; charset=utf-8")},
-		{"GET /healthz", everybody, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) }},
-		{"GET /metrics", credential.Viewer, s.metrics()},
-		{"GET /api/stream", credential.Viewer, s.stream},
-		{"GET /api/jobs", credential.Viewer, s.overview},
-		{"GET /api/jobs/{job}", credential.Viewer, s.job},
-		{"GET /api/jobs/{job}/logs", credential.Viewer, s.logs},
-		{"GET /api/jobs/{job}/program", credential.Viewer, s.program},
-		{"GET /api/jobs/{job}/report", credential.Viewer, s.report},
+		{"GET /{$}", everybody, pageFile("index.html", "text/html; charset=utf-8"), nil},
+		{"GET /style.css", everybody, pageFile("style.css", "text/css; charset=utf-8"), nil},
+		{"GET /healthz", everybody, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) }, nil},
+		{"GET /metrics", credential.Viewer, s.metrics(), nil},
+		{"GET /api/stream", credential.Viewer, s.stream, nil},
+		{"GET /api/jobs", credential.Viewer, s.overview, nil},
+		{"GET /api/jobs/{job}", credential.Viewer, s.job, nil},
+		{"GET /api/jobs/{job}/logs", credential.Viewer, s.logs, nil},
+		{"GET /api/jobs/{job}/program", credential.Viewer, s.program, nil},
+		{"GET /api/jobs/{job}/report", credential.Viewer, s.report, nil},
 	}
 	for _, name := range scripts {
-		all = append(all, route{"GET /" + name, everybody, pageFile(name, "text/javascript; charset=utf-8")})
+		all = append(all, route{"GET /" + name, everybody, pageFile(name, "text/javascript; charset=utf-8"), nil})
 	}
 	if s.cfg.Authority != nil {
-		all = append(all, route{"POST /api/credentials", credential.Viewer, s.credentials})
+		all = append(all, route{"POST /api/credentials", credential.Viewer, nil, s.credentials})
 	}
 	if s.cfg.Debug {
 		all = append(all,
-			route{"GET /debug/pprof/", credential.Admin, long(pprof.Index)},
-			route{"GET /debug/pprof/profile", credential.Admin, long(pprof.Profile)},
-			route{"GET /debug/pprof/symbol", credential.Admin, long(pprof.Symbol)},
-			route{"GET /debug/pprof/trace", credential.Admin, long(pprof.Trace)})
+			route{"GET /debug/pprof/", credential.Admin, long(pprof.Index), nil},
+			route{"GET /debug/pprof/profile", credential.Admin, long(pprof.Profile), nil},
+			route{"GET /debug/pprof/symbol", credential.Admin, long(pprof.Symbol), nil},
+			route{"GET /debug/pprof/trace", credential.Admin, long(pprof.Trace), nil})
 	}
 	return all
 }
 
-// guarded is the handler of all routes. Every answer has the same headers; every route but the files of the page asks for a token.
+// guarded is the handler of all routes. Every answer has the same headers; every route but the files of the page asks for a token. What is refused, and what changes something, is in the
+// audit log.
 func (s *Server) guarded() http.Handler {
 	mux := http.NewServeMux()
 	for _, r := range s.routes() {
 		mux.HandleFunc(r.pattern, func(w http.ResponseWriter, q *http.Request) {
-			if r.needs != everybody {
-				name, err := s.caller(q)
-				if err == nil {
-					err = r.admit(name, q)
-				}
-				if err != nil {
-					refuse(w, err)
-					return
-				}
-				q = q.WithContext(context.WithValue(q.Context(), callerKey{}, name))
+			if r.needs == everybody {
+				r.serve(w, q)
+				return
 			}
-			r.serve(w, q)
+			name, err := s.admitted(&r, q)
+			q = q.WithContext(context.WithValue(q.Context(), callerKey{}, name))
+			kind, body := "", []byte(nil)
+			if err == nil && r.act != nil {
+				kind, body, err = r.act(q)
+			}
+			if (r.act != nil || errors.Is(err, fault.Denied)) && s.cfg.Audit != nil {
+				s.cfg.Audit(name, r.pattern, err)
+			}
+			switch {
+			case err != nil:
+				refuse(w, err)
+			case r.act != nil:
+				w.Header().Set("Content-Type", kind)
+				_, _ = w.Write(body)
+			default:
+				r.serve(w, q)
+			}
 		})
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
@@ -85,14 +99,27 @@ func (s *Server) guarded() http.Handler {
 		h.Set("Cache-Control", "no-store")
 		c := http.NewResponseController(w)
 		_ = c.SetWriteDeadline(time.Now().Add(writeTime))
-		if q.ContentLength != 0 { // nothing here takes a body, and nobody waits for one
+		if q.ContentLength != 0 { // nobody waits for it
 			_ = c.SetReadDeadline(time.Now().Add(headerTime))
 			h.Set("Connection", "close")
-			refuse(w, fault.E(fault.InvalidArgument, fault.Got("a request with a body"), fault.Want("none")))
-			return
 		}
 		mux.ServeHTTP(w, q)
 	})
+}
+
+// admitted returns whose token a request shows, also where the route is not for that user. The name of one who is not known is of no kind.
+func (s *Server) admitted(r *route, q *http.Request) (credential.Name, error) {
+	name, err := s.caller(q)
+	if err != nil {
+		return credential.Name{}, err
+	}
+	if err := r.admit(name, q); err != nil {
+		return name, err
+	}
+	if q.ContentLength != 0 {
+		return name, fault.E(fault.InvalidArgument, fault.Got("a request with a body"), fault.Want("none"))
+	}
+	return name, nil
 }
 
 // admit refuses a caller that may not ask for what a request asks for. A job in a namespace that the caller may not see is one that is not there.

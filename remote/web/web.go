@@ -82,11 +82,13 @@ type Config struct {
 	Issuer credential.Issuer  // whose tokens count, too; nil: none
 	// Authority issues credentials for who shows a token: POST /api/credentials. nil: nobody does.
 	Authority *credential.Authority
-	Address   string                 // of the listener, for people
-	Version   string                 // of edl
-	Metrics   []prometheus.Collector // beside those of this package; registered once
-	Debug     bool                   // admins may read profiles of the process
-	Log       *slog.Logger           // nil: none
+	// Audit notes requests that change something, and those that are refused: remote.Listener has it. The name of who is not known is of no kind. nil: nobody does.
+	Audit   func(by credential.Name, what string, err error)
+	Address string                 // of the listener, for people
+	Version string                 // of edl
+	Metrics []prometheus.Collector // beside those of this package; registered once
+	Debug   bool                   // admins may read profiles of the process
+	Log     *slog.Logger           // nil: none
 }
 
 // Server serves the pages of one listener.
