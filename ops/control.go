@@ -126,13 +126,13 @@ func valueOf[T any](b *Binding, name, slot string) (T, error) {
 	return value, fault.E(fault.TypeMismatch, fault.On(b.op), fault.Var(name), fault.Got("a variable of another kind in slot "+slot), fault.Wantf("%T", value))
 }
 
-// NewValue makes what a variable of a kind holds, nil for a kind that holds nothing. bytes bounds an array and a tape; 0 is no bound.
-func NewValue(kind program.VarKind, bytes int64) any {
+// NewValue makes what a variable of a kind holds, nil for a kind that holds nothing. An array and a tape take what they hold from the budget, which may be nil.
+func NewValue(kind program.VarKind, name string, budget *tensor.Budget) any {
 	switch kind {
 	case program.LoDTensorArray:
-		return &Array{most: bytes}
+		return &Array{name: name, budget: budget}
 	case program.StepScopes:
-		return &Tape{most: bytes}
+		return &Tape{name: name, budget: budget}
 	case program.LoDRankTable:
 		return &RankTable{}
 	}
@@ -156,17 +156,20 @@ const mostItems = 1 << 20
 
 // An Array is a list of tensors of any dims: the value of a variable of kind program.LoDTensorArray. It keeps the memory of items for later runs.
 type Array struct {
-	items []*tensor.Tensor // the first n are in use
-	n     int
-	bytes int64
-	most  int64 // bytes that the items in use may take; 0 is no bound
+	name   string           // of the variable
+	items  []*tensor.Tensor // the first n are in use
+	n      int
+	budget *tensor.Budget // of what the items take, in use or not; nil for none
 }
+
+// itemBytes is what an item without elements takes, about.
+const itemBytes = 256
 
 // Len returns the number of items.
 func (a *Array) Len() int { return a.n }
 
 // Clear takes out all items.
-func (a *Array) Clear() { a.n, a.bytes = 0, 0 }
+func (a *Array) Clear() { a.n = 0 }
 
 // Holds reports whether item i has elements.
 func (a *Array) Holds(i int64) bool { return i >= 0 && i < int64(a.n) && a.items[i].Len() > 0 }
@@ -186,10 +189,14 @@ func (a *Array) Grow(n int64) error {
 	}
 	for int64(a.n) < n {
 		if a.n == len(a.items) {
+			if err := a.budget.Take(a.name, itemBytes); err != nil {
+				return err
+			}
 			item, err := tensor.New(tensor.Float32, 0)
 			if err != nil {
 				return err
 			}
+			a.budget.Hold(item, a.name)
 			a.items = append(a.items, item)
 		}
 		if item := a.items[a.n]; item.Len() > 0 {
@@ -213,17 +220,7 @@ func (a *Array) Put(i int64, value *tensor.Tensor) error {
 	if err := a.Grow(i + 1); err != nil {
 		return err
 	}
-	item := a.items[i]
-	bytes := a.bytes - item.Bytes() + value.Bytes()
-	if a.most > 0 && bytes > a.most {
-		return fault.E(fault.TooLarge, fault.Gotf("an array of %d bytes or more", bytes), fault.Wantf("at most %d", a.most),
-			fault.Hint("make batches smaller, or allow more memory if the machine has it"))
-	}
-	if err := tensor.Assign(item, value); err != nil {
-		return err
-	}
-	a.bytes = bytes
-	return nil
+	return tensor.Assign(a.items[i], value)
 }
 
 // Empty takes the elements out of item i, which an array may lack.
@@ -232,6 +229,5 @@ func (a *Array) Empty(i int64) error {
 		return nil
 	}
 	item := a.items[i]
-	a.bytes -= item.Bytes()
 	return tensor.Resize(item, item.DType(), nothing...)
 }

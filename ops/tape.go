@@ -1,6 +1,8 @@
 package ops
 
 import (
+	"errors"
+
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/tensor"
 )
@@ -16,9 +18,9 @@ type Tape struct {
 	watched []*tensor.Tensor   // that a record copies
 	records [][]*tensor.Tensor // the first n are in use
 	n       int
-	runs    []int64 // of each run of the op that was not taken back: how many records it has added
-	bytes   int64
-	most    int64 // bytes that the records in use may take; 0 is no bound
+	runs    []int64        // of each run of the op that was not taken back: how many records it has added
+	name    string         // of the variable
+	budget  *tensor.Budget // of what the records take, in use or not; nil for none
 }
 
 // Watch makes records copy t from now on. It is called before the first record.
@@ -30,6 +32,9 @@ func (t *Tape) Begin() { t.runs = append(t.runs, 0) }
 // Record adds a record of the present values, to the run of the op that began last.
 func (t *Tape) Record() error {
 	if t.n == len(t.records) {
+		if err := t.budget.Take(t.name, int64(len(t.watched))*itemBytes); err != nil {
+			return ofGradient(err)
+		}
 		t.records = append(t.records, make([]*tensor.Tensor, len(t.watched)))
 	}
 	for i, v := range t.watched {
@@ -39,20 +44,27 @@ func (t *Tape) Record() error {
 			if err != nil {
 				return err
 			}
+			t.budget.Hold(made, t.name)
 			t.records[t.n][i], to = made, made
 		}
-		t.bytes += v.Bytes()
-		if t.most > 0 && t.bytes > t.most {
-			return fault.E(fault.TooLarge, fault.Gotf("%d bytes or more that the runs of a block leave to its gradient", t.bytes), fault.Wantf("at most %d", t.most),
-				fault.Hint("make batches or loops shorter, or allow more memory if the machine has it"))
-		}
 		if err := tensor.Assign(to, v); err != nil {
-			return err
+			return ofGradient(err)
 		}
 	}
 	t.n++
 	t.runs[len(t.runs)-1]++
 	return nil
+}
+
+// ofGradient says what an error of the budget is about.
+func ofGradient(err error) error {
+	var f *fault.Fault
+	if !errors.As(err, &f) || f.Kind != fault.TooLarge {
+		return err
+	}
+	c := *f
+	c.Hint = "each run of the block leaves values to its gradient: make batches or loops shorter, or allow more memory if the machine has it"
+	return &c
 }
 
 // Take ends the gradient of the run that began last: it returns how many records that run has added, which Restore then takes back.
@@ -73,7 +85,6 @@ func (t *Tape) Restore() error {
 	t.n--
 	for i, v := range t.watched {
 		from := t.records[t.n][i]
-		t.bytes -= from.Bytes()
 		if err := tensor.Assign(v, from); err != nil {
 			return err
 		}
@@ -82,4 +93,4 @@ func (t *Tape) Restore() error {
 }
 
 // clear takes back all records.
-func (t *Tape) clear() { t.n, t.runs, t.bytes = 0, t.runs[:0], 0 }
+func (t *Tape) clear() { t.n, t.runs = 0, t.runs[:0] }

@@ -13,6 +13,9 @@ type room struct {
 	all   any         // a slice of the most elements that were needed
 	cuts  map[int]any // slices of it by length, because making one allocates
 	lod   [][]int64   // buffers for offsets
+
+	budget   *Budget // of what all may take; nil for none
+	variable string  // that errors name
 }
 
 // mostCuts bounds the lengths that a room remembers.
@@ -55,6 +58,9 @@ func Resize(t *Tensor, dtype DType, dims ...int64) error {
 // take returns n elements of the memory.
 func (r *room) take(dtype DType, n int) (any, error) {
 	if r.all == nil || r.dtype != dtype || lengthOf(r.all) < n {
+		if err := r.budget.Take(r.variable, int64(n)*int64(dtype.Size())-int64(lengthOf(r.all))*int64(r.dtype.Size())); err != nil {
+			return nil, err
+		}
 		made, err := New(dtype, int64(n))
 		if err != nil {
 			return nil, err
@@ -109,8 +115,27 @@ func Assign(t, src *Tensor) error {
 	if err := t.CopyFrom(src); err != nil {
 		return err
 	}
+	if err := t.room.takeOffsets(src.lod); err != nil {
+		return err
+	}
 	CopyLoD(t, src.lod)
 	return nil
+}
+
+// takeOffsets takes from the budget what the buffers for offsets will grow by.
+func (r *room) takeOffsets(lod [][]int64) error {
+	if r == nil || r.budget == nil {
+		return nil
+	}
+	more := 0
+	for i, level := range lod {
+		have := 0
+		if i < len(r.lod) {
+			have = cap(r.lod[i])
+		}
+		more += max(0, len(level)-have)
+	}
+	return r.budget.Take(r.variable, int64(more)*8)
 }
 
 // CopyLoD gives t a copy of offsets, in memory that t keeps for the next copy.

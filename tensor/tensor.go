@@ -3,7 +3,7 @@
 //
 // Packages program and dataset both use typed values and do not know each other, so this package is below both. It computes nothing.
 //
-// Files: tensor.go, dtype.go, resize.go (values whose dims change), lod.go, selected_rows.go (sparse gradients), stream.go (parsing), stream_io.go (reading and writing).
+// Files: tensor.go, dtype.go, resize.go (values whose dims change), budget.go (what they may take), lod.go, selected_rows.go (sparse gradients), stream.go (parsing), stream_io.go (reading and writing).
 package tensor
 
 import (

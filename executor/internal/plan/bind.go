@@ -24,7 +24,7 @@ type binder struct {
 	store     *Store
 	blanks    map[tensor.DType]*tensor.Tensor
 	block     *program.Block
-	memory    int64         // bytes that an array may take; 0 is no bound
+	room      *room
 	grain     time.Duration // Request.Grain, for blocks that ops run
 	tapes     *tapes
 	pieces    []*piece
@@ -74,6 +74,9 @@ func (b *binder) hold() {
 // bindNode binds an op, and makes pieces of it.
 func (b *binder) bindNode(n *node) error {
 	kernel, loops, err := b.bindOp(n, func(dtype tensor.DType, elements int) (*tensor.Tensor, error) {
+		if err := b.room.scratch(n, dtype, elements); err != nil {
+			return nil, err
+		}
 		v, err := b.scratch(dtype, elements)
 		if err != nil {
 			return nil, err
@@ -166,8 +169,9 @@ func (b *binder) makeTensor(v *variable) (err error) {
 		if v.tensor, err = tensor.New(v.meta.DType, 0); err != nil {
 			return err
 		}
+		b.room.budget.Hold(v.tensor, v.name)
 	case valueless:
-		v.value = ops.NewValue(v.meta.Kind, b.memory)
+		v.value = ops.NewValue(v.meta.Kind, v.name, b.room.budget)
 	}
 	v.span = b.spaces.next(1)
 	return nil

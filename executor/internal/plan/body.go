@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -39,14 +40,14 @@ func newBody(index program.BlockIndex, around *around, gradient *reversal) (*bod
 	if err != nil {
 		return nil, err
 	}
-	b := &body{frame: &frame{block: block, outer: outer, memory: around.memory, grain: around.grain, own: map[string]*holder{}, tapes: around.tapes}, outer: around.env.Step}
+	b := &body{frame: &frame{block: block, outer: outer, budget: around.budget, grain: around.grain, own: map[string]*holder{}, tapes: around.tapes}, outer: around.env.Step}
 	if gradient != nil {
 		b.frame.reverses(gradient)
 	}
 	own := *around.env
 	own.Step, own.Workers = &b.step, 1
 	uses := block.Uses()
-	store := NewStore()
+	store := newStore(around.budget)
 	var line []*program.Op
 	first := 0
 	flush := func(end int) {
@@ -188,16 +189,30 @@ func (c *control) run(ctx context.Context) (err error) {
 }
 
 // control binds an op to the variables of the frame.
-func (b *body) control(op *program.Op, def *ops.Def, env *ops.Env) (*control, error) {
+func (b *body) control(op *program.Op, def *ops.Def, env *ops.Env) (c *control, err error) {
+	var noScratch error
 	binding := ops.NewBinding(op, def, env, b.frame.tensors(op.Inputs), b.frame.tensors(op.Outputs), func(dtype tensor.DType, n int) *tensor.Tensor {
-		t, err := tensor.New(dtype, int64(n))
+		t, err := b.scratch(dtype, n)
 		if err != nil {
-			panic(err)
+			noScratch = err
 		}
 		return t
 	})
-	kernel, err := def.Bind(binding.Within(&around{block: b.frame.block, op: op, vars: b.frame, env: env, memory: b.frame.memory, grain: b.frame.grain, tapes: b.frame.tapes}))
-	return &control{op: op, kernel: kernel}, err
+	defer func() {
+		if r := recover(); r != nil {
+			err = cmp.Or(noScratch, panicked(r))
+		}
+	}()
+	kernel, err := def.Bind(binding.Within(&around{block: b.frame.block, op: op, vars: b.frame, env: env, budget: b.frame.budget, grain: b.frame.grain, tapes: b.frame.tapes}))
+	return &control{op: op, kernel: kernel}, cmp.Or(noScratch, err)
+}
+
+// scratch makes memory for one op of the block.
+func (b *body) scratch(dtype tensor.DType, n int) (*tensor.Tensor, error) {
+	if err := b.frame.budget.Take("", int64(n)*int64(dtype.Size())); err != nil {
+		return nil, err
+	}
+	return tensor.New(dtype, int64(n))
 }
 
 // An around implements ops.Surroundings for one op.
@@ -206,7 +221,7 @@ type around struct {
 	op     *program.Op
 	vars   surrounding
 	env    *ops.Env
-	memory int64
+	budget *tensor.Budget
 	grain  time.Duration // of the plans of blocks
 	tapes  *tapes
 }
@@ -242,7 +257,7 @@ func (b *binder) surround(n *node, binding *ops.Binding) {
 			}
 		}
 	}
-	binding.Within(&around{block: b.block, op: n.op, vars: laidOut{b.variables}, env: b.env, memory: b.memory, grain: b.grain, tapes: b.tapes})
+	binding.Within(&around{block: b.block, op: n.op, vars: laidOut{b.variables}, env: b.env, budget: b.room.budget, grain: b.grain, tapes: b.tapes})
 }
 
 // complete adds to a piece what the blocks of its op read and write. They may leave what they write as it was, so it counts as read, too. If the op makes

@@ -27,8 +27,8 @@ type surrounding interface {
 type frame struct {
 	block   *program.Block
 	outer   surrounding
-	forward *frame        // of a block that is a gradient: the variables of the block that it is the gradient of; nil for any other
-	memory  int64         // bytes that an array may take; 0 is no bound
+	forward *frame // of a block that is a gradient: the variables of the block that it is the gradient of; nil for any other
+	budget  *tensor.Budget
 	grain   time.Duration // Request.Grain of the plans of the block
 	own     map[string]*holder
 	entry   map[string]*holder // copies of variables from outside, as they are when a run of the block begins; for gradients
@@ -63,9 +63,10 @@ func (f *frame) holder(name string) *holder {
 		if err != nil {
 			t, _ = tensor.New(tensor.Float32, 0) // until a kernel gives it a type
 		}
+		f.budget.Hold(t, name)
 		h.tensor = t
 	} else {
-		h.value = ops.NewValue(v.Kind, f.memory)
+		h.value = ops.NewValue(v.Kind, name, f.budget)
 		if _, ok := h.value.(*ops.Tape); ok {
 			*f.tapes = append(*f.tapes, h.value)
 		}

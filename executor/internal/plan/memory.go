@@ -26,6 +26,7 @@ type layout struct {
 	arenas    map[tensor.DType]*arena
 	demands   []demand // of all arenas
 	store     *Store
+	room      *room
 	memory    Memory
 }
 
@@ -225,9 +226,12 @@ func rounded(n int) int { return max(1, (n+align-1)/align) * align }
 
 // attach makes the arenas and gives every tensor its elements, which kernels see from now on.
 func (l *layout) attach() error {
+	if err := l.room.arenas(l); err != nil {
+		return err
+	}
 	l.memory.Arena = 0
 	for dtype, a := range l.arenas {
-		memory, err := l.store.of(dtype, a.size)
+		memory, err := l.store.layIn(dtype, a.size)
 		if err != nil {
 			return err
 		}

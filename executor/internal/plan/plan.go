@@ -58,6 +58,9 @@ type Request struct {
 	Store       *Store        // of the temporaries; nil for memory of the plan's own
 	Memory      int64         // bytes that the plan may need; it is refused before if it needs more, also by Resize. 0 is no bound
 
+	// Budget is that of the plan with the op that runs the block; Memory then counts for nothing. Nil: the plan gets one of Memory bytes.
+	Budget *tensor.Budget
+
 	Ops   []*program.Op                        // of the block, that are compiled; nil for all
 	Given []string                             // variables of the scope whose values, as they are now, the plan may depend on
 	Waits func(op *program.Op, names []string) // is told of the op that the plan cannot be compiled for, because variables that give it attributes have values that are not known; with Ops only
@@ -121,9 +124,6 @@ func Compile(request Request) (*Plan, error) {
 		return nil, err
 	}
 	variables, nodes := inferred.variables, inferred.nodes
-	if err := checkMemory(request.Memory, &request, variables, nodes); err != nil {
-		return nil, err
-	}
 	pace, nanos := paceOf(variables, nodes)
 	workers := max(1, request.Workers)
 	if nanos < smallestPlan*float64(request.Grain) {
@@ -133,11 +133,15 @@ func Compile(request Request) (*Plan, error) {
 	if request.Store == nil {
 		request.Store = NewStore()
 	}
+	room, err := newRoom(&request, variables, nodes)
+	if err != nil {
+		return nil, err
+	}
 	p := &Plan{scope: request.Scope, env: request.Env}
 	p.env.Step, p.env.Workers = &p.step, workers
 	var spaces spaces
 	b := &binder{scope: request.Scope, env: &p.env, pace: pace, variables: variables, spaces: &spaces, store: request.Store,
-		blanks: map[tensor.DType]*tensor.Tensor{}, block: request.Block, memory: request.Memory, grain: request.Grain, tapes: &tapes{}}
+		blanks: map[tensor.DType]*tensor.Tensor{}, block: request.Block, room: room, grain: request.Grain, tapes: &tapes{}}
 	if err := b.bind(nodes); err != nil {
 		return nil, err
 	}
@@ -149,7 +153,7 @@ func Compile(request Request) (*Plan, error) {
 		p.pieces = append(p.pieces, s.pieces...)
 	}
 	l := &layout{variables: variables, pieces: p.pieces, steps: p.steps, held: b.held, spaces: &spaces, arenas: map[tensor.DType]*arena{},
-		store: request.Store}
+		store: request.Store, room: room}
 	if err := l.layOut(); err != nil {
 		return nil, err
 	}

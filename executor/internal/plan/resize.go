@@ -117,7 +117,11 @@ func (m *making) suits() bool {
 	for _, v := range in.variables.order {
 		all = add(all, v.bytes())
 	}
-	return all <= in.Memory || checkMemory(in.Memory, in.Request, in.variables, in.nodes) == nil
+	if all <= in.Memory {
+		return true
+	}
+	_, err := checkMemory(in.Memory, in.Request, in.variables, in.nodes)
+	return err == nil
 }
 
 // toBind returns the nodes that must be bound again: those that touch what has changed, and those whose loops have been joined with theirs. Kernels of class Control
@@ -323,6 +327,9 @@ func countsSequences(offsets []int64, n int64) bool { return int64(len(offsets))
 func (m *making) bind(n *node) bool {
 	taken, grown := 0, false
 	take := func(dtype tensor.DType, elements int) (*tensor.Tensor, error) {
+		if err := m.binder.room.scratch(n, dtype, elements); err != nil {
+			return nil, err
+		}
 		if taken == len(n.scratch) {
 			if err := m.addScratch(n, dtype); err != nil {
 				return nil, err

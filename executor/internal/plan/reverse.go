@@ -82,6 +82,7 @@ func (b *body) leave(gradient *program.Block) error {
 			if b.frame.entry == nil {
 				b.frame.entry = map[string]*holder{}
 			}
+			b.frame.budget.Hold(kept, name)
 			b.frame.entry[name] = &holder{tensor: kept}
 			b.entries = append(b.entries, entry{kept, outside.tensor})
 			b.tape.Watch(kept)

@@ -176,7 +176,7 @@ func (s *straight) make() (*shaped, error) {
 	for {
 		var waits *program.Op
 		var names []string
-		compiled, err := Compile(Request{Block: s.frame.block, Ops: s.ops, LoD: s.lod, Stay: s.stay, Scope: s.frame, Env: *s.env, Store: s.store, Memory: s.frame.memory, Grain: s.frame.grain,
+		compiled, err := Compile(Request{Block: s.frame.block, Ops: s.ops, LoD: s.lod, Stay: s.stay, Scope: s.frame, Env: *s.env, Store: s.store, Budget: s.frame.budget, Grain: s.frame.grain,
 			Given: s.given, Waits: func(op *program.Op, list []string) { waits, names = op, list }})
 		if err == nil {
 			return &shaped{plan: compiled}, nil
