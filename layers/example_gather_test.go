@@ -103,6 +103,12 @@ func ExampleLinspace() {
 	// Output: [5] [0 0.25 0.5 0.75 1]
 }
 
+func ExampleLogspace() {
+	s := newSketch()
+	s.print(layers.Logspace(s.Model, 2, 0, 3, 4))
+	// Output: [4] [1 2 4 8]
+}
+
 func ExampleEye() {
 	s := newSketch()
 	s.print(layers.Eye(s.Model, 2, 3))

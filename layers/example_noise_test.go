@@ -15,3 +15,15 @@ func ExampleGaussianRandomBatchSizeLike() {
 	s.print(layers.ReduceAny(layers.Equal(z, layers.FillLike(z, 0))))
 	// Output: [1] [false]
 }
+
+func ExamplePoisson() {
+	s := newSketch()
+	s.print(layers.Poisson(s.numbers("rates", 2, 0, 0)))
+	// Output: [1 2] [0 0]
+}
+
+func ExampleDirichlet() {
+	s := newSketch()
+	s.print(layers.ReduceSum(layers.Dirichlet(s.numbers("weights", 3, 1, 2, 3))))
+	// Output: [1] [1]
+}

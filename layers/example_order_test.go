@@ -118,3 +118,33 @@ func ExampleUnfold() {
 	s.print(layers.Unfold(layers.Reshape(s.numbers("x", 3, 1, 2, 3), []int64{-1, 1, 1, 3}), 1, 2))
 	// Output: [1 2 2] [1 2 2 3]
 }
+
+func ExampleCumMax() {
+	s := newSketch()
+	values, places := layers.CumMax(s.numbers("x", 4, 2, 1, 3, 3))
+	s.print(values, places)
+	// Output:
+	// [1 4] [2 2 3 3]
+	// [1 4] [0 0 2 3]
+}
+
+func ExampleCumMin() {
+	s := newSketch()
+	values, places := layers.CumMin(s.numbers("x", 4, 2, 1, 3, 3))
+	s.print(values, places)
+	// Output:
+	// [1 4] [2 1 1 1]
+	// [1 4] [0 1 1 1]
+}
+
+func ExampleNanMedian() {
+	s := newSketch()
+	s.print(layers.NanMedian(s.numbers("x", 4, 8, 1, 3, 5), []int{-1}))
+	// Output: [1 1] [4]
+}
+
+func ExampleRenorm() {
+	s := newSketch()
+	s.print(layers.Renorm(s.numbers("x", 2, 3, 4, 0.3, 0.4), 2, 0, 1))
+	// Output: [2 2] [0.6 0.8 0.3 0.4]
+}

@@ -31,6 +31,23 @@ func SendReceive(x, sources, targets Variable, kind string, rows int, opts ...Op
 	return l.result(l.multi("graph_send_recv", In{"X": {x}, "Src_index": {sources}, "Dst_index": {targets}}, Attrs{"reduce_op": kind, "out_size": []int64{int64(rows)}}, "Out", "Dst_count")[0])
 }
 
+// EdgeMessages makes a message of each edge of a graph: the sum ("ADD") or the product ("MUL") of the row of x at its source and that of y at its target. Rows repeat where extents are 1.
+//
+// Options: Name. Op: graph_send_uv.
+func EdgeMessages(x, y, sources, targets Variable, message string, opts ...Option) Variable {
+	l := start("edge_messages", opts, nil, x, y, sources, targets)
+	return l.result(l.op("graph_send_uv", In{"x": {x}, "y": {y}, "src_index": {sources}, "dst_index": {targets}}, Attrs{"message_op": message}, "out"))
+}
+
+// SendReceiveEdges is SendReceive where each edge has a row of edges: it sends the sum ("ADD") or the product ("MUL") of a row of x and the row of the edge. Rows repeat where extents are 1.
+//
+// Options: Name. Op: graph_send_ue_recv.
+func SendReceiveEdges(x, edges, sources, targets Variable, message, kind string, rows int, opts ...Option) Variable {
+	l := start("send_receive", opts, nil, x, edges, sources, targets)
+	return l.result(l.multi("graph_send_ue_recv", In{"X": {x}, "Y": {edges}, "Src_index": {sources}, "Dst_index": {targets}},
+		Attrs{"message_op": message, "reduce_op": kind, "out_size": []int64{int64(rows)}}, "Out", "Dst_count")[0])
+}
+
 // RepeatInterleave repeats each place of an axis of x so many times, the copies one after the other. A negative axis counts from the end.
 //
 // Options: Name. Op: repeat_interleave.
@@ -129,6 +146,15 @@ func Linspace(m *Model, first, last float64, n int, opts ...Option) Variable {
 	l := begun(m, "linspace", opts)
 	in := In{"Start": {constant(l, first, l.dtype)}, "Stop": {constant(l, last, l.dtype)}, "Num": {constant(l, float64(n), tensor.Int32)}}
 	return l.result(l.op("linspace", in, Attrs{"dtype": l.dtype}, "Out"))
+}
+
+// Logspace has n powers of base whose exponents are at equal distances from first to last.
+//
+// Options: DType, Name. Ops: fill_constant, logspace.
+func Logspace(m *Model, base, first, last float64, n int, opts ...Option) Variable {
+	l := begun(m, "logspace", opts)
+	in := In{"Start": {constant(l, first, l.dtype)}, "Stop": {constant(l, last, l.dtype)}, "Num": {constant(l, float64(n), tensor.Int32)}, "Base": {constant(l, base, l.dtype)}}
+	return l.result(l.op("logspace", in, Attrs{"dtype": l.dtype}, "Out"))
 }
 
 // begun starts a layer without inputs whose element type is an option.

@@ -78,6 +78,14 @@ func PNorm(x Variable, p float64, opts ...Option) Variable {
 	return l.result(l.op("p_norm", In{"X": {x}}, Attrs{"porder": p, "axis": l.axis}, "Out"))
 }
 
+// Renorm limits the p-norms of the parts of x along an axis, which a negative number counts from the end: a part whose norm is above limit is multiplied by limit/norm.
+//
+// Options: Name. Op: renorm.
+func Renorm(x Variable, p float64, axis int, limit float64, opts ...Option) Variable {
+	l := start("renorm", opts, nil, x)
+	return l.result(l.op("renorm", In{"X": {x}}, Attrs{"p": p, "axis": axis, "max_norm": limit}, "Out"))
+}
+
 // L2Normalize divides x by its Euclidean norm along an axis. Epsilon is added to the sum of squares; the default is 1e-12.
 //
 // Options: Epsilon, Name. Op: norm.
@@ -104,4 +112,29 @@ func Fold(x Variable, imageHeight, imageWidth, height, width int64, opts ...Opti
 	attrs := Attrs{"output_sizes": []int64{imageHeight, imageWidth}, "kernel_sizes": []int64{height, width}, "strides": l.stride,
 		"paddings": append(append([]int64{}, l.padding...), l.padding...), "dilations": l.dilation}
 	return l.result(l.op("fold", In{"X": {x}}, attrs, "Y"))
+}
+
+// CumMax has the largest element of x along an axis up to each place, and its place; of equal ones the last.
+//
+// Options: Axis (default: the last), Name. Op: cummax.
+func CumMax(x Variable, opts ...Option) (values, places Variable) { return extremes("cummax", x, opts) }
+
+// CumMin has the smallest elements. Arguments as CumMax.
+//
+// Options: Axis (default: the last), Name. Op: cummin.
+func CumMin(x Variable, opts ...Option) (values, places Variable) { return extremes("cummin", x, opts) }
+
+func extremes(op string, x Variable, opts []Option) (values, places Variable) {
+	l := start(op, opts, []string{"Axis"}, x)
+	outs := l.multi(op, In{"x": {x}}, Attrs{"axis": l.axis}, "out", "indices")
+	return l.result(outs[0]), outs[1]
+}
+
+// NanMedian has the medians of the elements along axes, which negative numbers count from the end, that are not NaN: the one in the middle, or the mean of the two there. The axes stay with
+// extents of 1. No axes stand for all.
+//
+// Options: Name. Op: nanmedian.
+func NanMedian(x Variable, axes []int, opts ...Option) Variable {
+	l := start("nanmedian", opts, nil, x)
+	return l.result(l.multi("nanmedian", In{"X": {x}}, Attrs{"axis": axes}, "Out", "MedianIndex")[0])
 }

@@ -66,3 +66,19 @@ func GumbelSoftmax(x Variable, temperature float64, hard bool, opts ...Option) V
 	}
 	return l.result(l.multi("gumbel_softmax", In{"X": {x}}, Attrs{"temperature": temperature, "hard": hard}, slots...)[0])
 }
+
+// Poisson draws for each element of rates how many events happen at this rate, new numbers in each step. The gradient of rates is 0.
+//
+// Options: Name. Op: poisson.
+func Poisson(rates Variable, opts ...Option) Variable {
+	l := start("poisson", opts, nil, rates)
+	return l.result(l.op("poisson", In{"X": {rates}}, nil, "Out"))
+}
+
+// Dirichlet draws probabilities for each row of weights along the last axis, new ones in each step. The weights are above 0. No gradient flows through it.
+//
+// Options: Name. Op: dirichlet.
+func Dirichlet(weights Variable, opts ...Option) Variable {
+	l := start("dirichlet", opts, nil, weights)
+	return l.result(l.op("dirichlet", In{"Alpha": {weights}}, nil, "Out"))
+}

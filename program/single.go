@@ -11,7 +11,7 @@ var singleNumbers = map[string]func(op *Op, rank int) bool{
 	"size": always, "squared_l2_norm": always, "trace": ofRank(2),
 	"arg_max": reducesOne, "arg_min": reducesOne, "dot": ofRank(1), "gather_nd": ofRank(1), "kthvalue": reducesOne, "matmul": ofRank(1), "matmul_v2": ofRank(1), "mode": reducesOne,
 	"unbind": ofRank(1), "unstack": ofRank(1),
-	"frobenius_norm": reducesAll("dim"), "logsumexp": reducesAll("axis"), "p_norm": reducesAll("axis"), "reduce_all": reducesAll("dim"), "reduce_any": reducesAll("dim"),
+	"frobenius_norm": reducesAll("dim"), "logsumexp": reducesAll("axis"), "nanmedian": reducesMedian, "p_norm": reducesAll("axis"), "reduce_all": reducesAll("dim"), "reduce_any": reducesAll("dim"),
 	"reduce_max": reducesAll("dim"), "reduce_mean": reducesAll("dim"), "reduce_min": reducesAll("dim"), "reduce_prod": reducesAll("dim"), "reduce_sum": reducesAll("dim"),
 	"slice": removesAll("decrease_axis"), "strided_slice": removesAll("decrease_axis"), "squeeze": removesAll("axes"), "squeeze2": removesAll("axes"),
 	"kldiv_loss": reducesRows, "nll_loss": reducesRows,
@@ -48,6 +48,15 @@ func reducesAll(axes string) func(*Op, int) bool {
 		list, _ := op.Ints(axes)
 		return len(list) == rank
 	}
+}
+
+// reducesMedian is for an op that keeps axes unless an attribute says otherwise, and reduces all where it lists none.
+func reducesMedian(op *Op, rank int) bool {
+	if keep, given := op.Bool("keepdim"); keep || !given {
+		return false
+	}
+	list, _ := op.Ints("axis")
+	return len(list) == 0 || len(list) == rank
 }
 
 // removesAll is for ops that remove the axes that an attribute lists.

@@ -52,18 +52,38 @@ func SortLanes[T Number](values []T, places []int64, x []T, extent, post, k int,
 
 // SortLanesGrad gives the elements whose places were written the gradients of their values, and 0 to the others. It returns the first place that is not
 // within a lane, -1 if all are.
-func SortLanesGrad[T tensor.Float](dx, dout []T, places []int64, extent, post, k, from, to int) (bad int) {
+func SortLanesGrad[T tensor.Float, I Index](dx, dout []T, places []I, extent, post, k, from, to int) (bad int) {
 	clear(dx[from*extent*post : to*extent*post])
 	for p := from; p < to; p++ {
 		for i := p * k * post; i < (p+1)*k*post; i++ {
 			place := places[i]
-			if place < 0 || place >= int64(extent) {
+			if place < 0 || int64(place) >= int64(extent) {
 				return i
 			}
 			dx[(p*extent+int(place))*post+i%post] += dout[i]
 		}
 	}
 	return -1
+}
+
+// CumBest writes the largest element of each lane up to each place, or the smallest, and its place; of equal ones the last. After a NaN all are NaN. out may not be x.
+func CumBest[T Number, I Index](out []T, places []I, x []T, extent, post int, largest bool, from, to int) {
+	for p := from; p < to; p++ {
+		for i := range extent {
+			at := (p*extent + i) * post
+			for q := at; q < at+post; q++ {
+				v := x[q]
+				if i > 0 {
+					best := out[q-post]
+					if v == v && !(best == best && (largest && v >= best || !largest && v <= best)) {
+						out[q], places[q] = best, places[q-post]
+						continue
+					}
+				}
+				out[q], places[q] = v, I(i)
+			}
+		}
+	}
 }
 
 // CumSum writes the sums of each lane up to each place: with exclusive without the element there, with reverse from the end. out may not be x.

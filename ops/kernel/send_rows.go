@@ -32,28 +32,37 @@ func SendRows[T Number, I int32 | int64](out, x []T, s Sends[I], kind string, wi
 		clear(out[row*width+from : row*width+till])
 	}
 	for i, to := range s.Dst {
-		row, sent := out[int(to)*width:][from:till], x[int(s.Src[i])*width:][from:till]
-		switch {
-		case s.First[i] == 1:
-			copy(row, sent)
-		case kind == "MAX":
-			for k, v := range sent {
-				row[k] = max(row[k], v)
-			}
-		case kind == "MIN":
-			for k, v := range sent {
-				row[k] = min(row[k], v)
-			}
-		default:
-			for k, v := range sent {
-				row[k] += v
-			}
+		receive(out[int(to)*width:][from:till], x[int(s.Src[i])*width:][from:till], s.First[i] == 1, kind)
+	}
+	average(out, s.Counts, kind, width, from, till)
+}
+
+// receive brings what is sent into a row, which first says is the first one there.
+func receive[T Number](row, sent []T, first bool, kind string) {
+	switch {
+	case first:
+		copy(row, sent)
+	case kind == "MAX":
+		for k, v := range sent {
+			row[k] = max(row[k], v)
+		}
+	case kind == "MIN":
+		for k, v := range sent {
+			row[k] = min(row[k], v)
+		}
+	default:
+		for k, v := range sent {
+			row[k] += v
 		}
 	}
+}
+
+// average divides the columns from to till-1 of the rows of a MEAN by how many were sent there.
+func average[T Number](out []T, counts []int32, kind string, width, from, till int) {
 	if kind != "MEAN" {
 		return
 	}
-	for row, n := range s.Counts {
+	for row, n := range counts {
 		if n > 1 {
 			for k := row*width + from; k < row*width+till; k++ {
 				out[k] /= T(n)

@@ -13,7 +13,7 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// range and linspace take their numbers from tensors alone. How many numbers they make follows from the values, which must be known when a plan is
+// range, linspace and logspace take their numbers from tensors alone. How many numbers they make follows from the values, which must be known when a plan is
 // compiled, as those of a shape (see ops.Attr). So each slot has an attribute of its name, which no program sets.
 
 // given is a number that a slot gives, as an attribute.
@@ -55,6 +55,23 @@ func init() {
 		Attrs:   []ops.Attr{dtypeAttr, given("Start"), given("Stop"), given("Num")},
 		Infer:   inferLinspace,
 		Bind:    opkit.BindNumbers("Out", bindLinspace[float32], bindLinspace[float64], bindLinspace[int32], bindLinspace[int64]),
+
+		MixesRows: opkit.Mixes,
+	})
+	ops.Register(ops.Def{
+		Type:   "logspace",
+		Doc:    "Num powers of Base whose exponents are at equal distances from Start to Stop, both included. Start, Stop and Base are converted to dtype before.",
+		Inputs: []ops.Slot{oneNumber("Start", "number"), oneNumber("Stop", "number"), oneNumber("Num", "int32, at least 1"), oneNumber("Base", "number")},
+
+		Outputs: out("Out", "of type dtype, [Num]"),
+		Attrs:   []ops.Attr{dtypeAttr, given("Start"), given("Stop"), given("Num"), given("Base")},
+		Infer: func(s *ops.Shapes) error {
+			if err := needs(s, "Base"); err != nil {
+				return err
+			}
+			return inferLinspace(s)
+		},
+		Bind: opkit.BindNumbers("Out", bindLogspace[float32], bindLogspace[float64], bindLogspace[int32], bindLogspace[int64]),
 
 		MixesRows: opkit.Mixes,
 	})
@@ -147,6 +164,24 @@ func bindLinspace[T kernel.Number](b *ops.Binding) (ops.Kernel, error) {
 			} else {
 				values[i] = T(stop - step*float64(n-1-i))
 			}
+		}
+		return nil
+	}, nil
+}
+
+func bindLogspace[T kernel.Number](b *ops.Binding) (ops.Kernel, error) {
+	number := func(slot string) float64 { return float64(T(takeGiven(b, slot))) }
+	to, start, stop, base := b.Out("Out"), number("Start"), number("Stop"), number("Base")
+	return func(context.Context) error {
+		values := tensor.Data[T](to)
+		n := len(values)
+		step := (stop - start) / float64(max(1, n-1))
+		for i := range values {
+			exponent := start + step*float64(i)
+			if i >= n/2 && n > 1 {
+				exponent = stop - step*float64(n-1-i)
+			}
+			values[i] = T(math.Pow(base, exponent))
 		}
 		return nil
 	}, nil

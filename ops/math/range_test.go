@@ -15,6 +15,10 @@ var rangeCases = []Case{
 	numbersFrom("linspace", "Start", "Stop", "Num", attrs{"dtype": int32(tensor.Float64)}, Floats(dims{1}, 1), Floats(dims{1}, 2), Int32s(dims{1}, 5),
 		Floats(dims{5}, 1, 1.25, 1.5, 1.75, 2)),
 	numbersFrom("linspace", "Start", "Stop", "Num", attrs{"dtype": int32(tensor.Int64)}, Ints(dims{1}, 7), Ints(dims{1}, 9), Int32s(dims{1}, 1), Ints(dims{1}, 7)),
+	powers(attrs{"dtype": int32(tensor.Float64)}, Floats(dims{1}, -1), Floats(dims{1}, 1), Int32s(dims{1}, 5), Floats(dims{1}, 10),
+		Floats(dims{5}, 0.1, 0.31622776601683794, 1, 3.1622776601683795, 10)),
+	powers(attrs{"dtype": int32(tensor.Int32)}, Floats(dims{1}, 0.5), Floats(dims{1}, 3.5), Int32s(dims{1}, 4), Int32s(dims{1}, 2), Int32s(dims{4}, 1, 2, 4, 8)),
+	powers(attrs{"dtype": int32(tensor.Float64)}, Ints(dims{1}, 3), Ints(dims{1}, 9), Int32s(dims{1}, 1), Floats(dims{1}, 2), Floats(dims{1}, 8)),
 	{Type: "eye", Attrs: attrs{"num_rows": int64(2), "num_columns": int64(3), "dtype": int32(tensor.Float64)},
 		Want: slots{"Out": One(Floats(dims{2, 3}, 1, 0, 0, 0, 1, 0))}},
 	{Type: "eye", Name: "square", Attrs: attrs{"num_rows": int64(2), "dtype": int32(tensor.Int32)}, Want: slots{"Out": One(Int32s(dims{2, 2}, 1, 0, 0, 1))}},
@@ -42,11 +46,19 @@ func numbersFrom(op, first, second, third string, a attrs, x, y, z, want *tensor
 	return Case{Type: op, Name: want.DType().String(), Attrs: a, Inputs: slots{first: One(x), second: One(y), third: One(z)}, Want: slots{"Out": One(want)}}
 }
 
+// powers applies logspace.
+func powers(a attrs, start, stop, num, base, want *tensor.Tensor) Case {
+	c := numbersFrom("logspace", "Start", "Stop", "Num", a, start, stop, num, want)
+	c.Inputs["Base"] = One(base)
+	return c
+}
+
 func TestRangesRefuseWhatHasNoEnd(t *testing.T) {
 	for _, c := range []Case{
 		numbersFrom("range", "Start", "End", "Step", nil, Ints(dims{1}, 2), Ints(dims{1}, 9), Ints(dims{1}, 0), six),
 		numbersFrom("range", "Start", "End", "Step", nil, Ints(dims{1}, 2), Ints(dims{1}, 9), Ints(dims{1}, -1), six),
 		numbersFrom("linspace", "Start", "Stop", "Num", attrs{"dtype": int32(tensor.Float64)}, Floats(dims{1}, 1), Floats(dims{1}, 2), Int32s(dims{1}, 0), six),
+		powers(attrs{"dtype": int32(tensor.Float64)}, Floats(dims{1}, 1), Floats(dims{1}, 2), Int32s(dims{1}, -1), Floats(dims{1}, 2), six),
 		{Type: "fill_constant", Attrs: attrs{"str_value": "much"}},
 		{Type: "eye", Attrs: attrs{"num_rows": int64(1 << 40), "num_columns": int64(1 << 40)}},
 	} {

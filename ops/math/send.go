@@ -12,6 +12,14 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
+// sendAttrs are what ops have that send rows to rows.
+var sendAttrs = []ops.Attr{{Name: "reduce_op", Doc: "SUM, MEAN, MAX or MIN", Default: "SUM", Check: func(op *program.Op) error {
+	if kind, _ := op.Str("reduce_op"); !slices.Contains([]string{"SUM", "MEAN", "MAX", "MIN"}, kind) {
+		return errors.New("SUM, MEAN, MAX or MIN")
+	}
+	return nil
+}}, {Name: "out_size", Doc: "one number, the rows of Out; 0 and less: as many as X", Default: []int64{0}, Tensor: "Out_size"}}
+
 func init() {
 	opkit.Register(ops.Def{
 		Type: "graph_send_recv",
@@ -21,12 +29,7 @@ func init() {
 			{Name: "Dst_index", Doc: "of the type and dims of Src_index, rows of Out"}, tensorOf("Out_size", "out_size")},
 		Outputs: []ops.Slot{{Name: "Out", Doc: "of the type of X"},
 			{Name: "Dst_count", Doc: "int32 [rows of Out], how many rows each was sent", Intermediate: true, Dispensable: true}},
-		Attrs: []ops.Attr{{Name: "reduce_op", Doc: "SUM, MEAN, MAX or MIN", Default: "SUM", Check: func(op *program.Op) error {
-			if kind, _ := op.Str("reduce_op"); !slices.Contains([]string{"SUM", "MEAN", "MAX", "MIN"}, kind) {
-				return errors.New("SUM, MEAN, MAX or MIN")
-			}
-			return nil
-		}}, {Name: "out_size", Doc: "one number, the rows of Out; 0 and less: as many as X", Default: []int64{0}, Tensor: "Out_size"}},
+		Attrs:     sendAttrs,
 		Infer:     inferSends,
 		Cost:      opkit.PerElement(2),
 		MixesRows: opkit.Mixes,
@@ -40,21 +43,26 @@ func init() {
 	})
 }
 
+// areRows checks that a slot has rows of numbers, and that two others have a number for each edge.
+func areRows(s *ops.Shapes, x, src, dst string) error {
+	if err := opkit.CheckType(s, x, s.In(x).DType != tensor.Bool, "numbers"); err != nil {
+		return err
+	}
+	if len(s.In(x).Dims) == 0 {
+		return s.Errorf(x, "rank 1 or more")
+	}
+	if err := isIndex(s, src); err != nil {
+		return err
+	}
+	if err := s.Rank(src, 1); err != nil {
+		return err
+	}
+	return opkit.SameShape(s, src, dst)
+}
+
 func inferSends(s *ops.Shapes) error {
 	x := s.In("X")
-	if err := opkit.CheckType(s, "X", x.DType != tensor.Bool, "numbers"); err != nil {
-		return err
-	}
-	if len(x.Dims) == 0 {
-		return s.Errorf("X", "rank 1 or more")
-	}
-	if err := isIndex(s, "Src_index"); err != nil {
-		return err
-	}
-	if err := s.Rank("Src_index", 1); err != nil {
-		return err
-	}
-	if err := opkit.SameShape(s, "Src_index", "Dst_index"); err != nil {
+	if err := areRows(s, "X", "Src_index", "Dst_index"); err != nil {
 		return err
 	}
 	size := s.Ints("out_size")

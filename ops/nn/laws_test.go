@@ -24,7 +24,7 @@ type (
 )
 
 func allCases() []gradcheck.Case {
-	return slices.Concat(dataNormCases, simCases, cvmCases, lossCases, imageCases, convCases, normCases, dropoutCases, lookupCases, classifyCases, activationCases, pointLossCases, imageNormCases, rearrangeCases, poolCases, interpolateCases, gridCases, productCases, spectralCases, rowLossCases(), iouCases, treeCases(), nceCases(), sampledCases, likelihoodCases, deformableCases, networkCases, quantizeCases, drawnCases, cropCases, pairCases, forestCases, gumbelCases, cudnnCases)
+	return slices.Concat(dataNormCases, simCases, cvmCases, lossCases, imageCases, convCases, normCases, dropoutCases, lookupCases, classifyCases, activationCases, pointLossCases, imageNormCases, rearrangeCases, poolCases, interpolateCases, gridCases, productCases, spectralCases, rowLossCases(), iouCases, treeCases(), nceCases(), sampledCases, likelihoodCases, deformableCases, networkCases, quantizeCases, drawnCases, eventCases, cropCases, pairCases, forestCases, gumbelCases, cudnnCases)
 }
 
 func TestLaws(t *testing.T) { gradcheck.Laws(t, "nn", allCases()) }
