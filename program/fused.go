@@ -10,6 +10,7 @@ import (
 // splitFused writes ops that passes of Paddle have merged for inference, such as fc, as the ops that they are made of. An op whose form it does not know stays as it
 // is, and Verify says so. Results between the parts get variables of their own; what else a merged op writes between is left out, because nothing reads it.
 func splitFused(p *Program) {
+	merged := map[mergedKey]merging{}
 	for _, b := range p.Blocks {
 		var split []*Op
 		counts := map[labelCount]string{}
@@ -21,9 +22,11 @@ func splitFused(p *Program) {
 				}
 				continue
 			}
-			s := splitter{block: b, op: op, counts: counts}
+			s := splitter{block: b, op: op, counts: counts, merged: merged}
 			if done := parts(&s); !done || s.failed {
 				s.made = []*Op{op}
+			} else if trained, ok := trainedOps[op.Type]; ok {
+				merged[mergedKey{op.Type, op.Out(trained.key)}] = merging{op, s.made}
 			}
 			if s.failed {
 				clear(counts) // one may be of ops that are left out
@@ -75,6 +78,11 @@ var fusedOps = map[string]func(*splitter) bool{
 
 	"softmax_mask_fuse_upper_triangle": splitCausalSoftmax,
 
+	"fused_attention": splitAttention, "fused_feedforward": splitFeedforward, "fused_bias_dropout_residual_layer_norm": splitDroppedNorm, "fused_dropout_add": splitDropoutAdd, "flash_attn": splitFlash,
+	"fused_multi_transformer": splitTransformer,
+	"fused_attention_grad":    splitTrainedGrad, "fused_feedforward_grad": splitTrainedGrad, "fused_bias_dropout_residual_layer_norm_grad": splitTrainedGrad, "fused_dropout_add_grad": splitTrainedGrad,
+	"flash_attn_grad": splitTrainedGrad,
+
 	"fusion_transpose_flatten_concat": splitTransposeFlattenConcat,
 	"fusion_seqpool_concat":           splitPoolConcat,
 	"fusion_seqpool_cvm_concat":       splitPoolClicks,
@@ -115,6 +123,7 @@ type splitter struct {
 	made   []*Op
 	failed bool                  // a variable is missing
 	counts map[labelCount]string // of labels of the block: the variables that have them
+	merged map[mergedKey]merging // ops of trainedOps that were met before
 }
 
 // in returns the variable of an input slot, which must hold one.
