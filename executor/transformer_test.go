@@ -40,6 +40,8 @@ type mergedOp struct {
 	constant     string // an input without a gradient
 	out, key     string // outputs of the op, the second of which its gradient reads
 	want         map[string]float64
+	halves       bool // the result has half the columns of the input
+	softmax      bool // the gradient reads the result as Softmax
 }
 
 // run computes weighted sums of the result and of the gradients, in a program that went through a file.
@@ -64,7 +66,16 @@ func (c mergedOp) run(t *testing.T) map[string]float64 {
 			first = slot
 		}
 	}
+	if c.softmax {
+		forward.Outputs, backward.Inputs["Softmax"] = map[string][]string{c.out: {"result"}}, []string{"result"}
+		delete(backward.Inputs, c.key)
+	}
 	grad := c.in[first].Clone()
+	if c.halves {
+		extents := slices.Clone(grad.Dims())
+		extents[len(extents)-1] /= 2
+		grad = waves(0, extents...)
+	}
 	for i := range grad.Float64s() {
 		grad.Float64s()[i] = math.Cos(float64(i))
 	}

@@ -26,6 +26,32 @@ func ExampleQR() {
 	// Output: [1 2 2] [-5 -2.2 0 0.4]
 }
 
+func ExampleLeastSquares() {
+	s := newSketch()
+	x := layers.Reshape(s.numbers("x", 6, 1, 0, 0, 2, 0, 0), []int64{-1, 3, 2})
+	y := layers.Reshape(s.numbers("y", 3, 3, 4, 9), []int64{-1, 3, 1})
+	s.print(layers.LeastSquares(x, y, 0))
+	// Output: [1 2 1] [3 2]
+}
+
+func ExampleLU() {
+	s := newSketch()
+	factors, pivots := layers.LU(s.matrix("x", 1, 2, 4, 2))
+	s.print(factors, pivots)
+	// Output:
+	// [1 2 2] [4 2 0.25 1.5]
+	// [1 2] [2 2]
+}
+
+func ExampleLUUnpack() {
+	s := newSketch()
+	_, lower, upper := layers.LUUnpack(layers.LU(s.matrix("x", 1, 2, 4, 2)))
+	s.print(lower, upper)
+	// Output:
+	// [1 2 2] [1 0 0.25 1]
+	// [1 2 2] [4 2 0 1.5]
+}
+
 func ExampleSVD() {
 	s := newSketch()
 	_, values, _ := layers.SVD(s.matrix("x", 0, 2, -3, 0))

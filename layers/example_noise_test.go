@@ -27,3 +27,9 @@ func ExampleDirichlet() {
 	s.print(layers.ReduceSum(layers.Dirichlet(s.numbers("weights", 3, 1, 2, 3))))
 	// Output: [1] [1]
 }
+
+func ExampleRandomRelu() {
+	s := newSketch()
+	s.print(layers.RandomRelu(s.numbers("x", 2, -2, 3), 0.5, 0.5))
+	// Output: [1 2] [-1 3]
+}

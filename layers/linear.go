@@ -67,6 +67,33 @@ func QR(x Variable, opts ...Option) (orthogonal, triangular Variable) {
 	return l.result(outs[0]), outs[1]
 }
 
+// LeastSquares has what solves the systems x*out = y as well as it can: the sum of squares of the difference is the least, and of several such the sum of squares of out. A singular value of x of at most rcond
+// times the largest counts as 0. No gradient flows through it.
+//
+// Options: Name. Op: lstsq.
+func LeastSquares(x, y Variable, rcond float64, opts ...Option) Variable {
+	l := start("lstsq", opts, nil, x, y)
+	return l.result(l.multi("lstsq", In{"X": {x}, "Y": {y}}, Attrs{"driver": "gelsd", "rcond": rcond}, "Solution", "Residuals", "Rank", "SingularValues")[0])
+}
+
+// LU factors the matrices [m, n] on the last two axes of x with row exchanges: factors has one from the diagonal on, and below it the other, whose diagonal is 1. pivots says which rows change places.
+//
+// Options: Name (of factors). Op: lu.
+func LU(x Variable, opts ...Option) (factors, pivots Variable) {
+	l := start("lu", opts, nil, x)
+	outs := l.multi("lu", In{"X": {x}}, nil, "Out", "Pivots", "Infos")
+	return l.result(outs[0]), outs[1]
+}
+
+// LUUnpack takes what LU returns apart: exchange*lower*upper is x.
+//
+// Options: Name (of exchange). Op: lu_unpack.
+func LUUnpack(factors, pivots Variable, opts ...Option) (exchange, lower, upper Variable) {
+	l := start("lu_unpack", opts, nil, factors, pivots)
+	outs := l.multi("lu_unpack", In{"X": {factors}, "Pivots": {pivots}}, nil, "Pmat", "L", "U")
+	return l.result(outs[0]), outs[1], outs[2]
+}
+
 // SVD has the singular values of the matrices [m, n] on the last two axes of x, in descending order, and their vectors as columns [m, k] and as rows [k, n], k the smaller of m and n.
 //
 // Options: Name (of values). Op: svd.

@@ -82,3 +82,11 @@ func Dirichlet(weights Variable, opts ...Option) Variable {
 	l := start("dirichlet", opts, nil, weights)
 	return l.result(l.op("dirichlet", In{"Alpha": {weights}}, nil, "Out"))
 }
+
+// RandomRelu multiplies elements of x below 0 by slopes between low and high, which are drawn in each step; in a test by the mean of both.
+//
+// Options: Name. Op: rrelu.
+func RandomRelu(x Variable, low, high float64, opts ...Option) Variable {
+	l := start("rrelu", opts, nil, x)
+	return l.result(l.multi("rrelu", In{"X": {x}}, Attrs{"lower": low, "upper": high}, "Out", "Noise")[0])
+}

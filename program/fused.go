@@ -51,6 +51,7 @@ var fusedOps = map[string]func(*splitter) bool{
 	"conv2d":                             splitConvOf("conv2d"),
 	"depthwise_conv2d":                   splitConvOf("depthwise_conv2d"),
 	"fused_gemm_epilogue":                splitGemm,
+	"fused_gemm_epilogue_grad":           splitGemmGrad,
 	"batch_norm":                         splitNormRelu,
 	"lookup_table_v2":                    splitIDs,
 	"lookup_table_v2_grad":               splitIDs,
@@ -72,11 +73,18 @@ var fusedOps = map[string]func(*splitter) bool{
 	"fusion_gru":                         splitGRU,
 	"fusion_lstm":                        splitLSTM,
 	"fused_embedding_fc_lstm":            splitEmbeddingLSTM,
-	"rrelu":                              splitRandomRelu,
 	"softmax_mask_fuse":                  splitMaskedSoftmax,
 	"fused_fc_elementwise_layernorm":     splitFCLayerNorm,
 
-	"softmax_mask_fuse_upper_triangle": splitCausalSoftmax,
+	"fused_softmax_mask":      splitMaskedSoftmax,
+	"fused_softmax_mask_grad": splitSoftmaxGrad,
+
+	"softmax_mask_fuse_upper_triangle":       splitCausalSoftmax,
+	"fused_softmax_mask_upper_triangle":      splitCausalSoftmax,
+	"fused_softmax_mask_upper_triangle_grad": splitSoftmaxGrad,
+
+	"fused_rotary_position_embedding": splitRotary, "fused_rotary_position_embedding_grad": splitRotaryGrad,
+	"swiglu": splitGate, "swiglu_grad": splitGateGrad, "rms_norm": splitRootMean, "fused_seqpool_cvm": splitPools, "fused_seqpool_cvm_grad": splitPoolsGrad,
 
 	"fused_attention": splitAttention, "fused_feedforward": splitFeedforward, "fused_bias_dropout_residual_layer_norm": splitDroppedNorm, "fused_dropout_add": splitDropoutAdd, "flash_attn": splitFlash,
 	"fused_multi_transformer": splitTransformer,
@@ -93,6 +101,7 @@ var fusedOps = map[string]func(*splitter) bool{
 	"merged_adam":          splitMerged("adam", adamInputs, adamOutputs, "beta1", "beta2", "epsilon", "multi_precision", "use_global_beta_pow"),
 	"merged_adamw":         splitMerged("adamw", adamInputs, adamOutputs, "beta1", "beta2", "epsilon", "coeff", "with_decay", "lr_ratio", "multi_precision", "use_global_beta_pow"),
 	"hierarchical_sigmoid": leaveTable,
+	"coalesce_tensor":      splitCoalesce,
 
 	"fused_batch_norm_act":    splitNorm("act_type"),
 	"fused_bn_add_activation": splitNorm("act_type"),
@@ -408,21 +417,6 @@ func splitRepeatedFC(s *splitter) bool {
 		s.unary("relu", sum, end, nil)
 		x = end
 	}
-	return true
-}
-
-// splitRandomRelu writes rrelu of inference, whose slope is the mean of those that training draws.
-func splitRandomRelu(s *splitter) bool {
-	number := func(name string, otherwise float64) float64 {
-		if v, ok := s.op.Float(name); ok {
-			return v
-		}
-		return otherwise
-	}
-	if test, _ := s.op.Bool("is_test"); !test {
-		return false
-	}
-	s.unary("leaky_relu", s.in("X"), s.out("Out"), map[string]Attr{"alpha": float32((number("lower", 1./8) + number("upper", 1./3)) / 2)})
 	return true
 }
 

@@ -7,7 +7,7 @@ import (
 
 // overwriting are ops that later versions of Paddle also write in place (set_value, x.scatter_(), out=x), with other dims or so that their kernels here would read what they
 // have just written.
-var overwriting = []string{"cast", "concat", "cumprod", "cumsum", "expand_as_v2", "expand_v2", "fill_diagonal", "flatten", "flatten2", "flatten_contiguous_range", "flip",
+var overwriting = []string{"cast", "concat", "cumprod", "cumsum", "expand_as_v2", "expand_v2", "fill_diagonal", "fill_diagonal_tensor", "flatten", "flatten2", "flatten_contiguous_range", "flip",
 	"gather", "gather_nd", "index_add", "index_select", "layer_norm", "masked_select", "matmul", "matmul_v2", "mul", "pad", "pad2d", "pad3d", "renorm", "reshape", "reshape2", "reverse", "roll", "scatter",
 	"scatter_nd_add", "set_value", "slice", "squeeze", "squeeze2", "stack", "strided_slice", "tile", "transpose", "transpose2", "tril_triu", "unsqueeze", "unsqueeze2", "where"}
 

@@ -11,24 +11,25 @@ var leanGradients = map[string]struct {
 	out   string
 	slots []string
 }{
-	"affine_grid":        {"Output", []string{"Theta"}},
-	"center_loss":        {"Loss", []string{"Label", "Centers", "CenterUpdateRate"}},
-	"eigh":               {"Eigenvalues", []string{"Eigenvalues"}}, // eigvalsh
-	"graph_send_recv":    {"Out", []string{"Out_size"}},
-	"graph_send_ue_recv": {"Out", []string{"Out_size"}},
-	"group_norm":         {"Y", []string{"X"}}, // Fluid before 1.8 computes from Y
-	"multiplex":          {"Out", []string{"X"}},
-	"pad":                {"Out", []string{"X"}},
-	"pad_constant_like":  {"Out", []string{"X"}},
-	"pixel_shuffle":      {"Out", []string{"X"}},
-	"pixel_unshuffle":    {"Out", []string{"X"}},
-	"sample_logits":      {"SampledLogits", []string{"Logits", "Labels", "CustomizedSamples", "CustomizedProbabilities"}},
-	"sequence_pad":       {"Out", []string{"PadValue"}},
-	"sequence_unpad":     {"Out", []string{"Length"}},
-	"shuffle_batch":      {"Out", []string{"X", "Seed"}},
-	"shuffle_channel":    {"Out", []string{"X"}},
-	"temporal_shift":     {"Out", []string{"X"}},
-	"warpctc":            {"Loss", []string{"Label", "LabelLength"}},
+	"affine_grid":          {"Output", []string{"Theta"}},
+	"center_loss":          {"Loss", []string{"Label", "Centers", "CenterUpdateRate"}},
+	"eigh":                 {"Eigenvalues", []string{"Eigenvalues"}}, // eigvalsh
+	"fill_diagonal_tensor": {"Out", []string{"Y"}},
+	"graph_send_recv":      {"Out", []string{"Out_size"}},
+	"graph_send_ue_recv":   {"Out", []string{"Out_size"}},
+	"group_norm":           {"Y", []string{"X"}}, // Fluid before 1.8 computes from Y
+	"multiplex":            {"Out", []string{"X"}},
+	"pad":                  {"Out", []string{"X"}},
+	"pad_constant_like":    {"Out", []string{"X"}},
+	"pixel_shuffle":        {"Out", []string{"X"}},
+	"pixel_unshuffle":      {"Out", []string{"X"}},
+	"sample_logits":        {"SampledLogits", []string{"Logits", "Labels", "CustomizedSamples", "CustomizedProbabilities"}},
+	"sequence_pad":         {"Out", []string{"PadValue"}},
+	"sequence_unpad":       {"Out", []string{"Length"}},
+	"shuffle_batch":        {"Out", []string{"X", "Seed"}},
+	"shuffle_channel":      {"Out", []string{"X"}},
+	"temporal_shift":       {"Out", []string{"X"}},
+	"warpctc":              {"Loss", []string{"Label", "LabelLength"}},
 }
 
 // completeGradients gives the gradients of such ops these variables. It leaves out what was written again since the op read it: then Verify says what is missing.

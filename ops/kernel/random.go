@@ -78,6 +78,13 @@ func GaussianFill[T tensor.Float](out []T, seed int64, stream, firstIndex uint64
 	}
 }
 
+// ExponentialFill draws from the exponential distribution of the given rate by its inverse cumulative distribution (Paddle's exponential).
+func ExponentialFill[T tensor.Float](out []T, seed int64, stream, firstIndex uint64, _, rate float64) {
+	for i := range out {
+		out[i] = T(-math.Log(uniform(seed, stream, firstIndex+uint64(i))) / rate)
+	}
+}
+
 // TruncatedGaussianFill draws from the normal distribution limited to two standard deviations around its mean (Fluid's
 // truncated_gaussian_random).
 func TruncatedGaussianFill[T tensor.Float](out []T, seed int64, stream, firstIndex uint64, mean, std float64) {

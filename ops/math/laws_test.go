@@ -18,7 +18,7 @@ import (
 func allCases() []gradcheck.Case {
 	return slices.Concat(fillCases, moveCases, arithmeticCases, broadcastCases, unaryCases, curveCases, productCases,
 		reduceCases, normCases, logicCases, viewCases, sliceCases, extentCases, expandCases, padCases, flipCases, stackCases,
-		gatherCases, rangeCases, mutualCases, orderCases, extremeCases, vectorNormCases, finiteCases, spreadCases, unfoldCases, distanceCases, linearCases, factorCases, putCases, specialCases, setCases, partialCases, printCases, frameCases, wrapCases, einsumCases, repeatCases, sendCases, messageCases, medianCases, givenCases)
+		gatherCases, rangeCases, mutualCases, orderCases, extremeCases, vectorNormCases, finiteCases, spreadCases, unfoldCases, distanceCases, linearCases, factorCases, luCases, leastCases, putCases, specialCases, setCases, partialCases, printCases, frameCases, wrapCases, einsumCases, repeatCases, sendCases, messageCases, medianCases, givenCases)
 }
 
 func TestLaws(t *testing.T) { gradcheck.Laws(t, "math", allCases()) }

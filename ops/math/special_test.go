@@ -60,6 +60,8 @@ var specialCases = []Case{
 	known("diag_embed", "", "Input", Floats(dims{2, 2}, 1, 2, 3, 4), nil, "Out", Floats(dims{2, 2, 2}, 1, 0, 0, 2, 3, 0, 0, 4)),
 	known("diag_embed", "offset", "Input", Floats(dims{2}, 1, 2), attrs{"offset": int32(-1), "dim1": int32(1), "dim2": int32(0)}, "Out", Floats(dims{3, 3}, 0, 1, 0, 0, 0, 2, 0, 0, 0)),
 	known("fill_diagonal", "", "X", Floats(dims{3, 2}, 1, 2, 3, 4, 5, 6), attrs{"value": float32(9)}, "Out", Floats(dims{3, 2}, 9, 2, 3, 9, 5, 6)),
+	diagonals("", nil, Floats(dims{3, 2}, 1, 2, 3, 4, 5, 6), Floats(dims{2}, 8, 9), Floats(dims{3, 2}, 8, 2, 3, 9, 5, 6)),
+	diagonals("of matrices", attrs{"dim1": int32(2), "dim2": int32(0), "offset": int64(1)}, Ints(dims{2, 2, 2}, 1, 2, 3, 4, 5, 6, 7, 8), Ints(dims{2, 1}, 10, 20), Ints(dims{2, 2, 2}, 1, 2, 3, 4, 10, 6, 20, 8)),
 	known("fill_diagonal", "wrap", "X", Ints(dims{4, 2}, 0, 0, 0, 0, 0, 0, 0, 0), attrs{"value": float32(1), "wrap": true}, "Out", Ints(dims{4, 2}, 1, 0, 0, 1, 0, 0, 1, 0)),
 	known("fill_diagonal", "cube", "X", Floats(dims{2, 2, 2}, 1, 2, 3, 4, 5, 6, 7, 8), nil, "Out", Floats(dims{2, 2, 2}, 0, 2, 3, 4, 5, 6, 7, 0)),
 	known("fill_diagonal", "offset", "X", Floats(dims{2, 3}, 1, 2, 3, 4, 5, 6), attrs{"offset": int32(1)}, "Out", Floats(dims{2, 3}, 1, 0, 3, 4, 5, 0)),
@@ -124,6 +126,8 @@ func TestSpecialFunctionsThatDoNotFit(t *testing.T) {
 		{known("matrix_power", "", "X", Floats(dims{2, 2}, 1, 2, 2, 4), attrs{"n": int32(-1)}, "Out", nil), fault.InvalidArgument},
 		{known("kthvalue", "", "X", Floats(dims{2}, 1, 2), attrs{"k": int32(3)}, "Out", nil), fault.InvalidArgument},
 		{known("fill_diagonal", "", "X", Floats(dims{1, 2, 1}, 1, 2), nil, "Out", nil), fault.ShapeMismatch},
+		{diagonals("length", nil, Floats(dims{1, 2}, 1, 2), Floats(dims{2}, 1, 2), nil), fault.ShapeMismatch},
+		{diagonals("axes", attrs{"dim2": int32(-2)}, Floats(dims{1, 2}, 1, 2), Floats(dims{1}, 1), nil), fault.InvalidArgument},
 		{known("diag_embed", "", "Input", Floats(dims{2}, 1, 2), attrs{"offset": int64(1 << 40)}, "Out", nil), fault.InvalidArgument},
 		{Case{Type: "take_along_axis", Inputs: slots{"Input": One(Floats(dims{2}, 1, 2)), "Index": One(Ints(dims{1}, 2))}}, fault.InvalidArgument},
 		{pair("cross", "", Floats(dims{2}, 1, 2), Floats(dims{2}, 1, 2), nil, nil), fault.InvalidArgument},
@@ -134,4 +138,13 @@ func TestSpecialFunctionsThatDoNotFit(t *testing.T) {
 			t.Errorf("%v: %v", c.Case, err)
 		}
 	}
+}
+
+// diagonals applies fill_diagonal_tensor.
+func diagonals(name string, a attrs, x, y, want *tensor.Tensor) Case {
+	c := Case{Type: "fill_diagonal_tensor", Name: name, Attrs: a, Inputs: slots{"X": One(x), "Y": One(y)}}
+	if want != nil {
+		c.Want = slots{"Out": One(want)}
+	}
+	return c
 }

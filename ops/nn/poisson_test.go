@@ -15,11 +15,23 @@ import (
 var eventCases = []Case{
 	{Type: "poisson", Inputs: slots{"X": One(Floats(dims{2, 3}, 0, 1, 2.5, 9, 40, 1000))}, NoDifferences: true, NoFloat32: true},
 	{Type: "dirichlet", Inputs: slots{"Alpha": One(Floats(dims{3, 2}, 1, 2, 0.01, 0.02, 300, 1e-12))}, NoFloat32: true},
+	{Type: "exponential", Attrs: attrs{"lambda": float32(2)}, Inputs: slots{"X": One(Spread(1, 2, 3))}},
+	{Type: "uniform_random_inplace", Attrs: attrs{"min": float32(2), "max": float32(3)}, Inputs: slots{"X": One(Spread(1, 2, 3))}},
+	{Type: "gaussian_random_inplace", Attrs: attrs{"mean": float32(2), "std": float32(0)}, Inputs: slots{"X": One(Spread(1, 2, 2))}, Want: slots{"Out": One(Floats(dims{2, 2}, 2, 2, 2, 2))}},
+	{Type: "rrelu", Inputs: slots{"X": One(Spread(1, 2, 3))}},
+	{Type: "rrelu", Name: "in a test", Attrs: attrs{"is_test": true, "lower": float32(0.25), "upper": float32(0.5)}, Inputs: slots{"X": One(Floats(dims{3}, -2, 0, 3))},
+		Want: slots{"Out": One(Floats(dims{3}, -0.75, 0, 3)), "Noise": One(Floats(dims{3}, 0.375, 1, 1))}, NoDifferences: true},
 	{Type: "dirichlet", Name: "one", Inputs: slots{"Alpha": One(Floats(dims{1}, 3))}, Want: slots{"Out": One(Floats(dims{1}, 1))}},
 }
 
 // draw runs an op on n rows of values, from row first of a batch.
 func draw(t *testing.T, op, slot string, row []float64, first, n int64, step ops.Step) []float64 {
+	t.Helper()
+	return drawn(t, op, slot, nil, row, first, n, step)
+}
+
+// drawn is draw for an op with attributes.
+func drawn(t *testing.T, op, slot string, a attrs, row []float64, first, n int64, step ops.Step) []float64 {
 	t.Helper()
 	x, err := tensor.FromSlice(slices.Repeat(row, int(n)), n, int64(len(row)))
 	if err != nil {
@@ -27,7 +39,7 @@ func draw(t *testing.T, op, slot string, row []float64, first, n int64, step ops
 	}
 	step.RowOffset, step.Rows = first, n
 	m := NewInterpreter(map[string]*tensor.Tensor{"x": x}, step)
-	if err := m.Run(t.Context(), &program.Op{Type: op, Inputs: map[string][]string{slot: {"x"}}, Outputs: map[string][]string{"Out": {"out"}}}); err != nil {
+	if err := m.Run(t.Context(), &program.Op{Type: op, Inputs: map[string][]string{slot: {"x"}}, Outputs: map[string][]string{"Out": {"out"}}, Attrs: a}); err != nil {
 		t.Fatal(err)
 	}
 	return m.Vars["out"].Float64s()
@@ -64,6 +76,29 @@ func TestEventsHaveTheirDistribution(t *testing.T) {
 	}
 }
 
+func TestDrawnElementsHaveTheirDistribution(t *testing.T) {
+	const n = 8000
+	for _, c := range []struct {
+		op             string
+		attrs          attrs
+		mean, variance float64
+	}{
+		{"exponential", attrs{"lambda": float32(0.5)}, 2, 4},
+		{"uniform_random_inplace", attrs{"min": float32(1), "max": float32(4)}, 2.5, 0.75},
+		{"gaussian_random_inplace", attrs{"mean": float32(-1), "std": float32(2), "seed": int32(7)}, -1, 4},
+		{"rrelu", attrs{"lower": float32(0), "upper": float32(3)}, -1.5, 0.75},
+	} {
+		whole := drawn(t, c.op, "X", c.attrs, []float64{-1, -1}, 0, n, ops.Step{Round: 3})
+		mean, variance := moments(whole, 1, 0)
+		if math.Abs(mean-c.mean) > 5*math.Sqrt(c.variance/(2*n)) || math.Abs(variance-c.variance) > 0.1*c.variance {
+			t.Errorf("%s: mean %v and variance %v, want %v and %v", c.op, mean, variance, c.mean, c.variance)
+		}
+		if part := drawn(t, c.op, "X", c.attrs, []float64{-1, -1}, 100, 50, ops.Step{Round: 3}); !slices.Equal(part, whole[200:300]) {
+			t.Errorf("%s: a part of the batch draws something else", c.op)
+		}
+	}
+}
+
 func TestProbabilitiesHaveTheirDistribution(t *testing.T) {
 	const n = 8000
 	weights := []float64{0.3, 1, 2.7}
@@ -91,6 +126,10 @@ func TestRatesAndWeightsThatAreNone(t *testing.T) {
 		{Type: "poisson", Inputs: slots{"X": One(Floats(dims{2}, 1, -1))}},
 		{Type: "poisson", Inputs: slots{"X": One(Floats(dims{1}, math.Inf(1)))}},
 		{Type: "poisson", Inputs: slots{"X": One(Floats(dims{1}, math.NaN()))}},
+		{Type: "rrelu", Attrs: attrs{"lower": float32(1), "upper": float32(0)}, Inputs: slots{"X": One(Floats(dims{1}, 1))}},
+		{Type: "exponential", Attrs: attrs{"lambda": float32(0)}, Inputs: slots{"X": One(Floats(dims{1}, 1))}},
+		{Type: "uniform_random_inplace", Attrs: attrs{"min": float32(1), "max": float32(0)}, Inputs: slots{"X": One(Floats(dims{1}, 1))}},
+		{Type: "gaussian_random_inplace", Attrs: attrs{"std": float32(math.Inf(1))}, Inputs: slots{"X": One(Floats(dims{1}, 1))}},
 		{Type: "dirichlet", Inputs: slots{"Alpha": One(Floats(dims{2}, 1, 0))}},
 		{Type: "dirichlet", Inputs: slots{"Alpha": One(Floats(dims{2}, 1, math.Inf(1)))}},
 	} {

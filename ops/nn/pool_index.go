@@ -1,6 +1,9 @@
 package nn
 
 import (
+	"fmt"
+	"slices"
+
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/kernel"
@@ -90,19 +93,28 @@ func bindPoolWithIndexGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 }
 
 func init() {
+	registerUnpool("unpool", "image", "[N, C, H, W]", 2)
+	registerUnpool("unpool3d", "volume", "[N, C, D, H, W]", 3)
+}
+
+// registerUnpool adds an op that puts back what a pooling that tells places has taken.
+func registerUnpool(name, image, layout string, axes int) {
+	steps, none := make([]int32, axes), make([]int32, axes)
+	kernel.Fill(steps, 1)
 	opkit.Register(ops.Def{
-		Type: "unpool",
-		Doc: "Puts the results of max_pool2d_with_index back (Zeiler et al. 2011): each element of X goes to the place in its channel of Out that Indices names. " +
+		Type: name,
+		Doc: fmt.Sprintf("Puts the results of max_pool%dd_with_index back (Zeiler et al. 2011): each element of X goes to the place in its channel of Out that Indices names. ", axes) +
 			"Other places are 0; of several elements for one place the last stays.",
-		Inputs: []ops.Slot{{Name: "X", Doc: "float [N, C, H, W]"}, {Name: "Indices", Doc: "int32, of the dims of X: places in a channel of Out, counted row by row"}},
+		Inputs: []ops.Slot{{Name: "X", Doc: "float " + layout}, {Name: "Indices", Doc: "int32, of the dims of X: places in a channel of Out, counted row by row"}},
 		Outputs: []ops.Slot{
-			{Name: "Out", Doc: "[N, C, (H - 1)*strides - 2*paddings + ksize, ...]"}},
+			{Name: "Out", Doc: "[N, C, (H - 1)*strides - 2*paddings + ksize, ...], or what output_size says"}},
 		Attrs: []ops.Attr{
-			{Name: "ksize", Doc: "height and width of the windows of the pooling", Kind: []int32(nil)},
-			{Name: "strides", Doc: "steps of these windows, at least 1", Default: []int32{1, 1}},
-			{Name: "paddings", Doc: "padding of the pooling", Default: []int32{0, 0}},
+			{Name: "ksize", Doc: "extents of the windows of the pooling", Kind: []int32(nil)},
+			{Name: "strides", Doc: "steps of these windows, at least 1", Default: steps},
+			{Name: "paddings", Doc: "padding of the pooling", Default: none},
+			{Name: "output_size", Doc: "extents of the " + image + "; none or zeros: those of the pooling", Default: []int32{}},
 			{Name: "unpooling_type", Doc: "max", Kind: ""}},
-		Infer: inferUnpool,
+		Infer: func(s *ops.Shapes) error { return inferUnpool(s, axes) },
 		Bind:  opkit.BindFloats("X", bindUnpool[float32], bindUnpool[float64]),
 	}, opkit.Gradient{
 		Doc:    "dX is dOut at the place that Indices names.",
@@ -112,11 +124,11 @@ func init() {
 	})
 }
 
-func inferUnpool(s *ops.Shapes) error {
+func inferUnpool(s *ops.Shapes, axes int) error {
 	if err := s.IsFloat("X"); err != nil {
 		return err
 	}
-	if err := s.Rank("X", 4); err != nil {
+	if err := s.Rank("X", 2+axes); err != nil {
 		return err
 	}
 	x := s.In("X")
@@ -130,21 +142,31 @@ func inferUnpool(s *ops.Shapes) error {
 	if s.Str("unpooling_type") != "max" {
 		return opkit.BadAttr(s, "unpooling_type", "max")
 	}
-	size, err := someInts(s, "ksize", 2, 1)
+	size, err := someInts(s, "ksize", axes, 1)
 	if err != nil {
 		return err
 	}
-	steps, err := someInts(s, "strides", 2, 1)
+	steps, err := someInts(s, "strides", axes, 1)
 	if err != nil {
 		return err
 	}
-	padding, err := someInts(s, "paddings", 2, 0)
+	padding, err := someInts(s, "paddings", axes, 0)
 	if err != nil {
 		return err
 	}
-	dims := []int64{x.Dims[0], x.Dims[1], program.Unknown, program.Unknown}
+	given := s.Ints("output_size")
+	if slices.Max(append(slices.Clone(given), 0)) == 0 {
+		given = nil
+	} else if given, err = someInts(s, "output_size", axes, 1); err != nil {
+		return err
+	}
+	dims := append([]int64{x.Dims[0], x.Dims[1]}, slices.Repeat([]int64{program.Unknown}, axes)...)
 	for i, extent := range x.Dims[2:] {
-		if extent < 0 {
+		switch {
+		case given != nil:
+			dims[2+i] = given[i]
+			continue
+		case extent < 0:
 			continue
 		}
 		if span := times(max(extent, 1)-1, steps[i]); span >= 0 {

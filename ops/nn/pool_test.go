@@ -66,6 +66,9 @@ var poolCases = []Case{
 	pyramid("windows beside the image", "avg", 3, Spread(2, 2, 2, 5, 3), nil),
 
 	unpooled("", attrs{"strides": byTwo}, Floats(dims{1, 1, 1, 2}, 3, 4), Int32s(dims{1, 1, 1, 2}, 5, 2), Floats(dims{1, 1, 2, 4}, 0, 0, 4, 0, 0, 3, 0, 0)),
+	unpooled("to a size", attrs{"strides": byTwo, "output_size": []int32{3, 4}}, Floats(dims{1, 1, 1, 2}, 3, 4), Int32s(dims{1, 1, 1, 2}, 5, 11), Floats(dims{1, 1, 3, 4}, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 4)),
+	{Type: "unpool3d", Attrs: attrs{"ksize": []int32{1, 2, 2}, "strides": []int32{1, 2, 2}, "unpooling_type": "max", "output_size": []int32{0, 0, 0}},
+		Inputs: slots{"X": One(Floats(dims{1, 1, 2, 1, 1}, 3, 4)), "Indices": One(Int32s(dims{1, 1, 2, 1, 1}, 1, 6))}, Want: slots{"Out": One(Floats(dims{1, 1, 2, 2, 2}, 0, 3, 0, 0, 0, 0, 4, 0))}},
 	unpooled("channels", nil, Spread(1, 2, 2, 1, 2), Int32s(dims{2, 2, 1, 2}, 0, 5, 1, 2, 4, 3, 5, 0), nil),
 }
 
@@ -75,6 +78,9 @@ func TestUnpoolChecksPlaces(t *testing.T) {
 		if err := Golden(c); fault.KindOf(err) != fault.InvalidArgument {
 			t.Errorf("place %d of 4: %v", place, err)
 		}
+	}
+	if err := Golden(unpooled("size", attrs{"output_size": []int32{3}}, Floats(dims{1, 1, 1, 1}, 3), Int32s(dims{1, 1, 1, 1}, 0), nil)); fault.KindOf(err) != fault.InvalidArgument {
+		t.Error(err)
 	}
 	if err := Golden(unpooled("padding", attrs{"paddings": byTwo}, Floats(dims{1, 1, 1, 1}, 3), Int32s(dims{1, 1, 1, 1}, 0), nil)); fault.KindOf(err) != fault.InvalidArgument {
 		t.Errorf("no image is left: %v", err)
