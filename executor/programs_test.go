@@ -1,13 +1,16 @@
 package executor_test
 
 import (
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/fluidtext"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
@@ -84,7 +87,8 @@ func TestProgramsOfPaddleComputeGradients(t *testing.T) {
 			}
 			zeros := 0 // of branches that were not taken
 			for k, grad := range grads[1:] {
-				name, at := strings.TrimSuffix(fetch[1+k], program.GradSuffix), 0
+				at := 0
+				name, _, _ := strings.Cut(fetch[1+k], program.GradSuffix) // that of a second loss ends with _0
 				for i, x := range grad.Float32s() {
 					if math.Abs(float64(x)) > math.Abs(float64(grad.Float32s()[at])) {
 						at = i
@@ -103,6 +107,26 @@ func TestProgramsOfPaddleComputeGradients(t *testing.T) {
 				t.Errorf("%d of %d gradients are 0", zeros, len(grads)-1)
 			}
 		})
+	}
+}
+
+// A loop has one gradient: that takes its counters back.
+func TestSecondGradientOfALoopIsRefused(t *testing.T) {
+	p, feed, fetch := readProgram(t, "testdata/programs/grad_while_loop.txt")
+	block := p.Global()
+	at := slices.IndexFunc(block.Ops, func(op *program.Op) bool { return op.Type == "while_grad" })
+	block.Insert(at, block.Ops[at].Clone())
+	l := executor.New()
+	defer l.Close()
+	for _, name := range executor.Persistables(p) {
+		v, _ := block.Var(name)
+		if err := l.Scope().Set(name, smallNumbers(t, v.DType, v.Dims)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := l.Run(t.Context(), p, feed, fetch...)
+	if !errors.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), "second gradient of a loop") {
+		t.Errorf("got %v", err)
 	}
 }
 

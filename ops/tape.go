@@ -2,6 +2,7 @@ package ops
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/tensor"
@@ -15,16 +16,21 @@ import (
 type Tape struct {
 	Forward any // what the executor knows of the block that records
 
-	watched []*tensor.Tensor   // that a record copies
-	records [][]*tensor.Tensor // the first n are in use
-	n       int
-	runs    []int64        // of each run of the op that was not taken back: how many records it has added
-	name    string         // of the variable
-	budget  *tensor.Budget // of what the records take, in use or not; nil for none
+	watched   []*tensor.Tensor   // that a record copies
+	records   [][]*tensor.Tensor // the first n are in use
+	n         int
+	runs      []int64 // of each run of the op that was not taken back: how many records it has added
+	playbacks []*Playback
+	name      string         // of the variable
+	budget    *tensor.Budget // of what the records take, in use or not; nil for none
 }
 
 // Watch makes records copy t from now on. It is called before the first record.
-func (t *Tape) Watch(v *tensor.Tensor) { t.watched = append(t.watched, v) }
+func (t *Tape) Watch(v *tensor.Tensor) {
+	if !slices.Contains(t.watched, v) {
+		t.watched = append(t.watched, v)
+	}
+}
 
 // Begin begins a run of the op.
 func (t *Tape) Begin() { t.runs = append(t.runs, 0) }
@@ -67,30 +73,69 @@ func ofGradient(err error) error {
 	return &c
 }
 
+// A Playback takes the records of a tape back for one gradient of the block. The last one that was made frees them.
+type Playback struct {
+	tape  *Tape
+	begun bool
+	runs  int // of the op that it has not taken
+	n     int // records that it has not restored
+}
+
+// Playback makes a playback. It is called before the first record.
+func (t *Tape) Playback() *Playback {
+	p := &Playback{tape: t}
+	t.playbacks = append(t.playbacks, p)
+	return p
+}
+
+// frees reports whether p takes the records for the last time.
+func (p *Playback) frees() bool { return p == p.tape.playbacks[len(p.tape.playbacks)-1] }
+
+// rewind begins with what the tape has.
+func (p *Playback) rewind() {
+	if !p.begun || p.frees() {
+		p.begun, p.runs, p.n = true, len(p.tape.runs), p.tape.n
+	}
+}
+
 // Take ends the gradient of the run that began last: it returns how many records that run has added, which Restore then takes back.
-func (t *Tape) Take() (int64, error) {
-	if len(t.runs) == 0 {
+func (p *Playback) Take() (int64, error) {
+	p.rewind()
+	if p.runs == 0 {
 		return 0, fault.E(fault.InvalidProgram, fault.Got("the gradient of a block that has not run"), fault.Want("as many gradients as runs"))
 	}
-	n := t.runs[len(t.runs)-1]
-	t.runs = t.runs[:len(t.runs)-1]
+	p.runs--
+	n := p.tape.runs[p.runs]
+	if p.frees() {
+		p.tape.runs = p.tape.runs[:p.runs]
+	}
 	return n, nil
 }
 
 // Restore gives the watched variables the values of the last record, and takes it back.
-func (t *Tape) Restore() error {
-	if t.n == 0 {
+func (p *Playback) Restore() error {
+	p.rewind()
+	t := p.tape
+	if p.n == 0 {
 		return fault.E(fault.InvalidProgram, fault.Got("the gradient of a run that left nothing"), fault.Want("one gradient for each run"))
 	}
-	t.n--
+	p.n--
 	for i, v := range t.watched {
-		from := t.records[t.n][i]
+		from := t.records[p.n][i]
 		if err := tensor.Assign(v, from); err != nil {
 			return err
 		}
+	}
+	if p.frees() {
+		t.n = p.n
 	}
 	return nil
 }
 
 // clear takes back all records.
-func (t *Tape) clear() { t.n, t.runs = 0, t.runs[:0] }
+func (t *Tape) clear() {
+	t.n, t.runs = 0, t.runs[:0]
+	for _, p := range t.playbacks {
+		p.begun = false
+	}
+}

@@ -1,6 +1,7 @@
 package program
 
 import (
+	"maps"
 	"slices"
 	"strings"
 )
@@ -12,6 +13,7 @@ import (
 //	read_from_array(A, I) -> Y        Fluid: write_to_array(Y@GRAD, I) -> A@GRAD       EDL: read_from_array_grad(Y@GRAD, I) -> A@GRAD
 //
 // A gradient of an array is one variable here, in the block that declares the array. In Fluid each block that computes a part of it has a variable of its own, and sum joins them.
+// If a program computes gradients of two losses, an array may have two. Fluid calls the second A@GRAD_0 in the global block, and both A@GRAD in blocks.
 
 // blockGradOps are the ops that run the gradient of a block, with the slot of what the forward block reads. The gradient of each variable there has a place in SLOT@GRAD.
 var blockGradOps = map[string][]string{"while_grad": {"X"}, "conditional_block_grad": {"Input"}, "recurrent_grad": {"inputs", "initial_states", "parameters"}}
@@ -38,7 +40,7 @@ func forwardOf(name string) (string, bool) {
 	if whole, _, part := strings.Cut(name, GradSuffix+"@RENAME@"); part {
 		return whole, true
 	}
-	return strings.CutSuffix(name, GradSuffix)
+	return strings.CutSuffix(withoutCount(name), GradSuffix)
 }
 
 // arrayGrad returns the array whose gradient, or part of a gradient, has a name.
@@ -51,17 +53,34 @@ func arrayGrad(b *Block, name string) (*Var, bool) {
 	return v, found && v.Kind == LoDTensorArray
 }
 
-// joinArrayGrads makes one variable of the parts of the gradient of an array.
+// joinArrayGrads makes one variable of the parts of the gradient of an array, and of what the blocks of one gradient call it.
 func joinArrayGrads(p *Program) {
+	given := map[*Block]map[string]string{} // of blocks of gradients: the names of gradients of arrays, by those of the arrays
 	for _, b := range p.Blocks {
+		wholes := map[string]string{} // by parts
+		for _, op := range b.Ops {
+			out := op.Out("Out")
+			if _, ok := arrayGrad(b, out); op.Type != "sum" || !ok {
+				continue
+			}
+			for _, part := range op.Inputs["X"] {
+				if part != out {
+					wholes[part] = out
+				}
+			}
+		}
 		joined := map[string]bool{}
 		for _, op := range b.Ops {
 			for _, slots := range []map[string][]string{op.Inputs, op.Outputs} {
 				for _, names := range slots {
 					for i, name := range names {
-						if v, ok := arrayGrad(b, name); ok && name != GradName(v.Name) {
-							names[i] = GradName(v.Name)
-							joined[names[i]] = true
+						v, ok := arrayGrad(b, name)
+						if !ok {
+							continue
+						}
+						if whole := wholeGrad(v, name, wholes, given[b]); whole != name {
+							names[i] = whole
+							joined[whole] = true
 						}
 					}
 				}
@@ -70,7 +89,73 @@ func joinArrayGrads(p *Program) {
 		if len(joined) > 0 {
 			b.Ops = slices.DeleteFunc(b.Ops, func(op *Op) bool { return op.Type == "sum" && joined[op.Out("Out")] })
 		}
+		for _, op := range b.Ops {
+			giveArrayGrads(b, op, given)
+		}
 	}
+}
+
+// wholeGrad returns the variable in which a gradient of an array is, or a part of it.
+func wholeGrad(array *Var, name string, wholes, given map[string]string) string {
+	if whole := given[array.Name]; whole != "" {
+		return whole
+	}
+	for range wholes { // sums of sums
+		if whole := wholes[name]; whole != "" {
+			name = whole
+		}
+	}
+	if _, _, part := strings.Cut(name, RenameMark); part {
+		return GradName(array.Name)
+	}
+	return name
+}
+
+// giveArrayGrads notes which gradients of arrays the block of a gradient works on.
+func giveArrayGrads(b *Block, op *Op, given map[*Block]map[string]string) {
+	slots, is := blockGradOps[op.Type]
+	index, _ := op.SubBlock("sub_block")
+	block, err := b.program.Block(index)
+	if !is || err != nil {
+		return
+	}
+	names := maps.Clone(given[b])
+	if names == nil {
+		names = map[string]string{}
+	}
+	give := func(inside, outside []string) {
+		for i, name := range inside {
+			if i >= len(outside) {
+				return
+			}
+			array, ok := forwardOf(name)
+			if _, isArray := arrayGrad(b, outside[i]); ok && isArray && outside[i] != GradName(array) {
+				names[array] = outside[i]
+			}
+		}
+	}
+	give(innerGrads(op), op.Inputs[GradName("Out")])
+	for _, slot := range slots {
+		give(gradNames(op.Inputs[slot]), op.Outputs[GradName(slot)])
+	}
+	given[block] = names
+}
+
+// innerGrads returns what the block of a gradient calls the variables of Out@GRAD.
+func innerGrads(op *Op) []string {
+	if inside, listed := op.Strs(attrInnerGrads); listed {
+		return inside
+	}
+	return gradNames(op.Inputs["Out"]) // conditional_block_grad of Fluid
+}
+
+// gradNames returns the names of the gradients of variables.
+func gradNames(names []string) []string {
+	grads := make([]string, len(names))
+	for i, name := range names {
+		grads[i] = GradName(name)
+	}
+	return grads
 }
 
 // rewriteArrayGrad writes the gradient of an op of arrays.
@@ -120,7 +205,8 @@ func rewriteArrayGrad(b *Block, op *Op) {
 func declareArrayGrads(p *Program) {
 	for _, b := range p.Blocks {
 		for _, v := range b.Vars() {
-			if array, ok := arrayGrad(b, v.Name); ok && (v.Name != GradName(array.Name) || !besideArray(b, array)) {
+			array, ok := arrayGrad(b, v.Name)
+			if _, _, part := strings.Cut(v.Name, RenameMark); ok && (part || !besideArray(b, array)) {
 				b.RemoveVar(v.Name)
 			}
 		}
@@ -129,7 +215,7 @@ func declareArrayGrads(p *Program) {
 		for _, op := range b.Ops {
 			for _, name := range append(op.InputNames(), op.OutputNames()...) {
 				if array, ok := arrayGrad(b, name); ok {
-					declareArrayGrad(b, array)
+					declareArrayGrad(b, array, name)
 				}
 			}
 		}
@@ -145,10 +231,10 @@ func besideArray(b *Block, array *Var) bool {
 	return f != nil && f.vars[array.Name] == array
 }
 
-func declareArrayGrad(b *Block, array *Var) {
+func declareArrayGrad(b *Block, array *Var, name string) {
 	for hops := 0; b != nil && hops <= len(b.program.Blocks); hops++ {
 		if besideArray(b, array) {
-			grad := b.EnsureVar(Var{Name: GradName(array.Name), DType: array.DType, Dims: array.Dims, LoDLevel: array.LoDLevel})
+			grad := b.EnsureVar(Var{Name: name, DType: array.DType, Dims: array.Dims, LoDLevel: array.LoDLevel})
 			grad.Kind = LoDTensorArray
 			return
 		}
@@ -229,14 +315,9 @@ func (l *gradLink) zeros(z zeroGrad) *Op {
 func (l *gradLink) passThrough() {
 	slot := GradName("Out")
 	outside := l.op.Inputs[slot]
-	inside, listed := l.op.Strs(attrInnerGrads)
-	if !listed { // conditional_block_grad of Fluid
-		for _, name := range l.op.Inputs["Out"] {
-			inside = append(inside, GradName(name))
-		}
-	}
+	_, listed := l.op.Strs(attrInnerGrads)
 	var outer, inner []string
-	for i, name := range inside {
+	for i, name := range innerGrads(l.op) {
 		if i >= len(outside) || outside[i] == Empty {
 			continue
 		}
@@ -244,6 +325,9 @@ func (l *gradLink) passThrough() {
 		v, found := l.outer.Find(forward)
 		if !ok || !found || v.Kind != LoDTensor && v.Kind != LoDTensorArray {
 			continue
+		}
+		if v.Kind == LoDTensorArray {
+			name = outside[i] // joinArrayGrads has renamed it
 		}
 		outer, inner = append(outer, outside[i]), append(inner, name)
 		l.through[name] = true

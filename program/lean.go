@@ -55,7 +55,7 @@ func completeGradients(p *Program) {
 			if !isGrad || !ok {
 				continue
 			}
-			out, _ := forwardOf(withoutCount(op.In(GradName(lean.out))))
+			out, _ := forwardOf(op.In(GradName(lean.out)))
 			f, found := of[[2]string{opType, out}]
 			if !found {
 				continue

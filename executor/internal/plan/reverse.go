@@ -16,7 +16,7 @@ import (
 // forward block changes, as they were when the run began (ops.KeptAtEntry). What else lies outside it reads as it is.
 type reversed struct {
 	*body
-	tape *ops.Tape
+	records *ops.Playback
 }
 
 // A reversal says what a body is the gradient of.
@@ -38,8 +38,9 @@ func (a *around) Reverse(index program.BlockIndex, tape *ops.Tape, links map[str
 	case !ok || block.Forward != forward.frame.block.Index:
 		return nil, fault.E(fault.InvalidProgram, fault.On(a.op), fault.Gotf("block %d, which is not the gradient of the block that ran", index),
 			fault.Want("the op of the forward block before this op, and a block whose forward block is that of the op"))
-	case forward.records:
-		return nil, fault.E(fault.InvalidProgram, fault.On(a.op), fault.Got("a second gradient of a block"), fault.Want("one"))
+	case forward.records && a.op.Type != "conditional_block_grad":
+		return nil, fault.E(fault.Unsupported, fault.On(a.op), fault.Got("a second gradient of a loop, whose counters the first one has taken back"), fault.Want("one gradient"),
+			fault.Hint("minimize the sum of the losses, or let the program run the loop once for each loss"))
 	}
 	if err := forward.leave(block); err != nil {
 		return nil, err
@@ -48,7 +49,7 @@ func (a *around) Reverse(index program.BlockIndex, tape *ops.Tape, links map[str
 	if err != nil {
 		return nil, err
 	}
-	return &reversed{b, tape}, nil
+	return &reversed{b, tape.Playback()}, nil
 }
 
 // leave makes every run of the block record what its gradient reads.
@@ -72,6 +73,9 @@ func (b *body) leave(gradient *program.Block) error {
 			continue
 		case !own:
 			outside := b.frame.outer.holder(name)
+			if b.frame.entry[name] != nil {
+				continue // another gradient reads it, too
+			}
 			if outside == nil || outside.tensor == nil {
 				continue // arrays are what they are
 			}
@@ -121,11 +125,11 @@ func readBy(gradient *program.Block) []string {
 }
 
 // Begin implements ops.Reverse.
-func (r *reversed) Begin() (int64, error) { return r.tape.Take() }
+func (r *reversed) Begin() (int64, error) { return r.records.Take() }
 
 // Run implements ops.Body.
 func (r *reversed) Run(ctx context.Context, n int64) error {
-	if err := r.tape.Restore(); err != nil {
+	if err := r.records.Restore(); err != nil {
 		return err
 	}
 	return r.body.Run(ctx, n)
