@@ -267,8 +267,13 @@ func (s transformer) finish(x, residual, out string, c closing) {
 	}
 }
 
-// rankOfX returns how many axes X has.
-func (s transformer) rankOfX() int { return len(s.dims("X")) }
+// rankOfX returns how many axes X has: three, [batch, rows, N], where it is declared with the dims [], as temporary variables may be. Otherwise the dims of what normalises it would not fit.
+func (s transformer) rankOfX() int {
+	if rank := len(s.dims("X")); rank > 0 {
+		return rank
+	}
+	return 3
+}
 
 // splitFeedforward writes two products of each row with an activation between.
 func splitFeedforward(op *splitter) bool {

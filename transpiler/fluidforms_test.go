@@ -269,9 +269,9 @@ sgd Param=w Grad=w@GRAD LearningRate=rate -> ParamOut=w | op_role=2 op_role_var=
 	}
 }
 
-// Recommenders as Fluid writes them, with a schedule, clips, penalties and sparse tables, obey the law.
+// Recommenders as Fluid writes them, with a schedule, clips, penalties and sparse tables, and merged layers of transformers that drop obey the law.
 func TestProgramsThatTrainObeyTheLaw(t *testing.T) {
-	for name, fetch := range map[string]string{"din": "item_b", "mmoe": "fc_0.w_0", "xdeepfm": "fc_0.w_0", "widedeep": "SparseFeatFactors"} {
+	for name, fetch := range map[string]string{"din": "item_b", "mmoe": "fc_0.w_0", "xdeepfm": "fc_0.w_0", "widedeep": "SparseFeatFactors", "transformer": "qkvw"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			text, err := os.ReadFile("../executor/testdata/programs/train_" + name + ".txt")
