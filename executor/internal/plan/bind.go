@@ -73,16 +73,18 @@ func (b *binder) hold() {
 
 // bindNode binds an op, and makes pieces of it.
 func (b *binder) bindNode(n *node) error {
-	kernel, loops, err := b.bindOp(n, func(dtype tensor.DType, elements int) (*tensor.Tensor, error) {
-		if err := b.room.scratch(n, dtype, elements); err != nil {
-			return nil, err
+	var noScratch error
+	kernel, loops, err := b.bindOp(n, &noScratch, func(dtype tensor.DType, elements int) *tensor.Tensor {
+		if noScratch = b.room.scratch(n, dtype, elements); noScratch != nil {
+			return nil
 		}
 		v, err := b.scratch(dtype, elements)
 		if err != nil {
-			return nil, err
+			noScratch = err
+			return nil
 		}
 		n.scratch = append(n.scratch, v)
-		return v.tensor, nil
+		return v.tensor
 	})
 	if err != nil {
 		return err
@@ -112,20 +114,11 @@ func (b *binder) bindNode(n *node) error {
 	return nil
 }
 
-// bindOp binds an op to the tensors of its variables. take gives it scratch memory. An op that was bound to loops has no kernel.
-func (b *binder) bindOp(n *node, take func(tensor.DType, int) (*tensor.Tensor, error)) (kernel ops.Kernel, loops []ops.Loop, err error) {
-	var noScratch error
-	scratch := func(dtype tensor.DType, elements int) *tensor.Tensor {
-		t, err := take(dtype, elements)
-		if err != nil {
-			noScratch = err
-			return nil
-		}
-		return t
-	}
+// bindOp binds an op to the tensors of its variables. scratch gives it memory; where it cannot, it sets noScratch. An op that was bound to loops has no kernel.
+func (b *binder) bindOp(n *node, noScratch *error, scratch func(tensor.DType, int) *tensor.Tensor) (kernel ops.Kernel, loops []ops.Loop, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = cmp.Or(noScratch, panicked(r))
+			err = cmp.Or(*noScratch, panicked(r))
 		}
 	}()
 	tensors := b.variables.tensorsOf(n)
@@ -137,8 +130,8 @@ func (b *binder) bindOp(n *node, take func(tensor.DType, int) (*tensor.Tensor, e
 	switch {
 	case err != nil:
 		return nil, nil, err
-	case noScratch != nil:
-		return nil, nil, noScratch
+	case *noScratch != nil:
+		return nil, nil, *noScratch
 	case kernel == nil:
 		return nil, nil, fault.New(fault.Internal, "the op was bound to no kernel")
 	}

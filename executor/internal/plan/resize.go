@@ -31,6 +31,8 @@ type making struct {
 	owners map[*buffer][]*variable // that lie in it, each at its time
 	useful map[*node]bool          // whose pieces the plan has not dropped
 	spoilt bool                    // the plan is of no use any more
+
+	binding rebinding
 }
 
 // errOtherForm says that types differ in more than numbers.
@@ -55,6 +57,8 @@ func (m *making) prepare() {
 		return
 	}
 	m.useful, m.owners = map[*node]bool{}, map[*buffer][]*variable{}
+	m.binding.making = m
+	m.binding.scratch = m.binding.take
 	for _, p := range m.plan.pieces {
 		m.useful[p.node] = true
 		for _, t := range p.taken {
@@ -325,34 +329,10 @@ func countsSequences(offsets []int64, n int64) bool { return int64(len(offsets))
 
 // bind binds a node again. The new loops must be like the old ones.
 func (m *making) bind(n *node) bool {
-	taken, grown := 0, false
-	take := func(dtype tensor.DType, elements int) (*tensor.Tensor, error) {
-		if err := m.binder.room.scratch(n, dtype, elements); err != nil {
-			return nil, err
-		}
-		if taken == len(n.scratch) {
-			if err := m.addScratch(n, dtype); err != nil {
-				return nil, err
-			}
-		}
-		v := n.scratch[taken]
-		taken++
-		if v.meta.DType != dtype || elements < 0 {
-			return nil, errOtherForm
-		}
-		v.meta.Dims = []int64{int64(elements)}
-		more, ok := m.fit(v)
-		if !ok {
-			return nil, errOtherForm
-		}
-		grown = grown || more
-		if v.buffer != nil && !more {
-			return v.tensor, m.layout.attachTemporary(v)
-		}
-		return v.tensor, m.blank(v)
-	}
-	kernel, loops, err := m.binder.bindOp(n, take)
-	if err != nil || grown && !m.placeAnew() {
+	r := &m.binding
+	r.node, r.taken, r.grown, r.failed = n, 0, false, nil
+	kernel, loops, err := m.binder.bindOp(n, &r.failed, r.scratch)
+	if err != nil || r.grown && !m.placeAnew() {
 		return false
 	}
 	n.boundIn = m.in.walks
@@ -377,6 +357,53 @@ func (m *making) bind(n *node) bool {
 		}
 	}
 	return true
+}
+
+// A rebinding gives a node that is bound again its scratch memory.
+type rebinding struct {
+	*making
+	scratch func(tensor.DType, int) *tensor.Tensor // take
+	node    *node
+	taken   int
+	grown   bool // a buffer
+	failed  error
+}
+
+// take gives the node the next of its scratch memories. It returns nil, and sets failed, if it cannot.
+func (r *rebinding) take(dtype tensor.DType, elements int) *tensor.Tensor {
+	if r.failed != nil {
+		return nil
+	}
+	if r.failed = r.binder.room.scratch(r.node, dtype, elements); r.failed != nil {
+		return nil
+	}
+	if r.taken == len(r.node.scratch) {
+		if r.failed = r.addScratch(r.node, dtype); r.failed != nil {
+			return nil
+		}
+	}
+	v := r.node.scratch[r.taken]
+	r.taken++
+	if v.meta.DType != dtype || elements < 0 {
+		r.failed = errOtherForm
+		return nil
+	}
+	v.meta.Dims = append(v.meta.Dims[:0], int64(elements))
+	grown, ok := r.fit(v)
+	if !ok {
+		r.failed = errOtherForm
+		return nil
+	}
+	r.grown = r.grown || grown
+	if v.buffer != nil && !grown {
+		r.failed = r.layout.attachTemporary(v)
+	} else {
+		r.failed = r.blank(v)
+	}
+	if r.failed != nil {
+		return nil
+	}
+	return v.tensor
 }
 
 // addScratch gives a node more scratch memory than it had with other dims. It fails if loops of the node run range by range together: they would share it.
