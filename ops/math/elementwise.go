@@ -182,7 +182,7 @@ func bindElementwiseGrad[T tensor.Float](copies bool, f func(dx, dy, x, y, out, 
 				return nil
 			}
 		}
-		var loops []ops.Loop
+		loops := make([]ops.Loop, 0, 2)
 		switch {
 		case r.byY && !copies:
 			return b.Loops(ops.Loop{N: r.n, Run: run(dx, dy)})

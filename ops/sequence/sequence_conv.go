@@ -227,7 +227,7 @@ func bindSequenceConvGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	}
 	g := &convGrad[T]{forward: forward, filter: b.In("Filter"), dout: b.In("Out@GRAD"), dfilter: b.Out("Filter@GRAD"), dpad: b.Out("PaddingData@GRAD")}
 	rows := int(forward.value.Dims()[0])
-	var loops []ops.Loop
+	loops := make([]ops.Loop, 0, 4)
 	if dx := b.Out("X@GRAD"); dx != nil {
 		length, start := int64(forward.length), int64(forward.start)
 		source := forward.batch

@@ -175,9 +175,12 @@ func (in *inference) types(n *node, shapes *ops.Shapes) error {
 		return err
 	}
 	op := shapes.Op()
-	def, _ := ops.Lookup(op.Type)
+	if n.def == nil {
+		n.def, _ = ops.Lookup(op.Type)
+	}
+	def := n.def
 	op = def.Changing(op)
-	n.op, n.def, n.cost = op, def, ops.Cost{}
+	n.op, n.cost = op, ops.Cost{}
 	open := def.Class == ops.Control
 	if open {
 		if err := in.enter(n, shapes); err != nil {
