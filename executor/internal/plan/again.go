@@ -69,7 +69,7 @@ func (in *inference) visit(n *node) bool {
 	}
 	if in.isTouched(n) {
 		from := len(in.before)
-		if inferAgain(in, n) != nil || in.types(n, n.again.shapes) != nil {
+		if n.inferAgain(in) != nil || in.types(n, n.again.shapes) != nil {
 			return false
 		}
 		if role := n.op.Role(); in.CheckFinite && role.Has(program.RoleLoss) {
@@ -89,7 +89,7 @@ func (in *inference) visit(n *node) bool {
 }
 
 // inferAgain infers the op of a node for the types that its inputs have now.
-func inferAgain(in *inference, n *node) (err error) {
+func (n *node) inferAgain(in *inference) (err error) {
 	a := n.again
 	if a.shapes != nil {
 		for i, v := range a.from {

@@ -75,10 +75,10 @@ func (b *binder) hold() {
 func (b *binder) bindNode(n *node) error {
 	var noScratch error
 	kernel, loops, err := b.bindOp(n, &noScratch, func(dtype tensor.DType, elements int) *tensor.Tensor {
-		if noScratch = b.room.scratch(n, dtype, elements); noScratch != nil {
-			return nil
+		v, err := (*variable)(nil), b.room.scratch(n, dtype, elements)
+		if err == nil {
+			v, err = b.scratch(dtype, elements)
 		}
-		v, err := b.scratch(dtype, elements)
 		if err != nil {
 			noScratch = err
 			return nil

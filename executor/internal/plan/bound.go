@@ -52,9 +52,11 @@ func (r *room) scratch(n *node, dtype tensor.DType, elements int) error {
 	for _, v := range n.scratch {
 		total = add(total, v.bytes())
 	}
-	for _, v := range r.variables.list(n.op.Outputs, nil) {
-		if v.place == temporary && v.viewOf == nil {
-			total = add(total, v.bytes())
+	for i := range n.results {
+		for v := r.variables.named[n.results[i].name]; v != nil; v = v.rows {
+			if v.place == temporary && v.viewOf == nil {
+				total = add(total, v.bytes())
+			}
 		}
 	}
 	if total <= r.left() {
