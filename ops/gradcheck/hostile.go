@@ -242,11 +242,15 @@ func (m mutator) attr() program.Attr {
 		[]string{"x"})
 }
 
-// values makes a tensor of small numbers.
+// values makes a tensor of small numbers, or, of a few tensors, of any.
 func (m mutator) values(meta ops.Meta) *tensor.Tensor {
 	t := must(tensor.New(meta.DType, meta.Stored()...))
+	hostile := m.IntN(8) == 0 // as sizes and places that a program computes may be
 	for i := range t.Len() {
 		v := m.IntN(7) - 2
+		if hostile {
+			v = int(m.extent())
+		}
 		switch meta.DType {
 		case tensor.Bool:
 			t.Bools()[i] = v > 0
