@@ -186,7 +186,7 @@ func (f *exportFlags) folded(ctx context.Context, m export.Model) (out export.Mo
 			feed, err = feedOfRows(ctx, f.schema, f.samples[0], m.Program)
 		}
 		if feed == nil && err == nil {
-			feed, err = readFeeds(m.Program, m.Program, f.samples, nil)
+			feed, err = readFeeds(m.Program, m.Program, f.samples, nil, feedBudget(place{}))
 		}
 		if err == nil {
 			err = checkFeeds(m.Program, feed)

@@ -10,6 +10,7 @@ import (
 	"github.com/edl-go/edl/edlcmd/internal/feedfile"
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/freememory"
 	"github.com/edl-go/edl/ops/sparse"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
@@ -55,7 +56,7 @@ func runOnce(cmd *cobra.Command, c *console, f *runFlags, spec *job.JobSpec, p *
 		}
 	}
 	if feed == nil {
-		if feed, err = readFeeds(p, whole, f.feed, f.lod); err != nil {
+		if feed, err = readFeeds(p, whole, f.feed, f.lod, feedBudget(where)); err != nil {
 			return err
 		}
 	}
@@ -121,7 +122,7 @@ func only(p *program.Program, fetch []string) (*program.Program, error) {
 
 // readFeeds reads the values of --feed and the offsets of --lod. A file without a name feeds, if its values have names, each variable that has one of them;
 // else the next feed op of the program that is not fed. p is what runs of the whole program. A name may be given that only the whole program declares.
-func readFeeds(p, whole *program.Program, values, offsets []string) (executor.Feed, error) {
+func readFeeds(p, whole *program.Program, values, offsets []string, budget *tensor.Budget) (executor.Feed, error) {
 	feed, keys := executor.Feed{}, keysOf(whole)
 	var others []string
 	for _, value := range values {
@@ -135,7 +136,7 @@ func readFeeds(p, whole *program.Program, values, offsets []string) (executor.Fe
 			_, declared := whole.Global().Var(name)
 			needed, known = needed || ok, known || declared
 			return v, ok
-		}, keys)
+		}, keys, budget)
 		if err != nil && (needed || !known || !errors.Is(err, fault.NotFound)) {
 			return nil, err
 		}
@@ -165,7 +166,7 @@ func readFeeds(p, whole *program.Program, values, offsets []string) (executor.Fe
 		if feed[name] != nil {
 			return nil, fedTwice(name)
 		}
-		if feed[name], err = feedfile.Read(path, declared, keys); err != nil {
+		if feed[name], err = feedfile.Read(path, declared, keys, budget); err != nil {
 			return nil, err
 		}
 	}
@@ -179,6 +180,14 @@ func readFeeds(p, whole *program.Program, values, offsets []string) (executor.Fe
 		}
 	}
 	return feed, nil
+}
+
+// feedBudget bounds what fed values take: as much as a program may.
+func feedBudget(where place) *tensor.Budget {
+	if where.memory > 0 {
+		return tensor.NewBudget(min(where.memory, 1<<40) << 20)
+	}
+	return tensor.NewBudget(freememory.Bytes())
 }
 
 // keysOf tells which variables a program looks up in tables that grow.

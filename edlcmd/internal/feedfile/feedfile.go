@@ -2,7 +2,8 @@
 //
 // Reading order: feedfile (what a file is and whom it feeds), npy, npz, jsonlines, csv, convert.
 //
-// Files are not trusted: the size of a file is compared with what it declares before anything is allocated for it.
+// Files are not trusted: the size of a file is compared with what it declares before anything is allocated for it, and what values take is taken from a budget
+// first.
 package feedfile
 
 import (
@@ -17,8 +18,8 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// MaxBytes bounds a file, and what the arrays of a .npz file hold when they are unpacked.
-const MaxBytes = 1 << 30
+// textGrowth bounds the bytes of a value that come of a byte of text: two, a digit and what divides numbers, make an element of eight, in memory that doubles.
+const textGrowth = 8
 
 // Declared returns the variable of a name, and whether the program has it.
 type Declared func(name string) (*program.Var, bool)
@@ -37,18 +38,23 @@ func Many(path string) bool {
 // Read returns the value in a file as it is declared by the variable that it is fed to: the array or field of its name where a file has several. Numbers are
 // converted to the declared dtype where every value fits: whole numbers to any type that holds them exactly, and float64 and text to float32 by rounding.
 // Extents are those of the file; an array whose rows have as many numbers as one declared record takes the dims of records.
-func Read(path string, declared *program.Var, keys Keys) (*tensor.Tensor, error) {
+// budget may be nil.
+func Read(path string, declared *program.Var, keys Keys, budget *tensor.Budget) (*tensor.Tensor, error) {
 	var t *tensor.Tensor
 	err := open(path, func(f *os.File, size int64) (err error) {
 		switch filepath.Ext(path) {
 		case ".npy":
-			t, err = readNPY(f, size, size, declared.DType)
+			t, err = readNPY(f, size, size, declared.DType, budget)
 		case ".csv":
-			t, err = readCSV(f, declared.DType, keys.has(declared))
+			if err = budget.Take(declared.Name, size*textGrowth); err == nil {
+				t, err = readCSV(f, declared.DType, keys.has(declared))
+			}
 		case ".npz":
-			t, err = readArchived(f, size, declared)
+			t, err = readArchived(f, size, declared, budget)
 		case ".jsonl":
-			t, err = readField(f, declared, keys)
+			if err = budget.Take(declared.Name, size*textGrowth); err == nil {
+				t, err = readField(f, declared, keys)
+			}
 		default:
 			err = fault.E(fault.InvalidArgument, fault.Got("a file of unknown form"), fault.Want("a name that ends in .npy, .npz, .csv or .jsonl"))
 		}
@@ -61,13 +67,14 @@ func Read(path string, declared *program.Var, keys Keys) (*tensor.Tensor, error)
 }
 
 // ReadAll returns the values of a file with names that are names of declared variables, and leaves out the others. If no name is one, it returns an error.
-func ReadAll(path string, declared Declared, keys Keys) (map[string]*tensor.Tensor, error) {
+// budget may be nil.
+func ReadAll(path string, declared Declared, keys Keys, budget *tensor.Budget) (map[string]*tensor.Tensor, error) {
 	var all map[string]*tensor.Tensor
 	err := open(path, func(f *os.File, size int64) (err error) {
 		var names []string
 		if filepath.Ext(path) == ".npz" {
-			all, names, err = readArchive(f, size, declared)
-		} else {
+			all, names, err = readArchive(f, size, declared, budget)
+		} else if err = budget.Take("", size*textGrowth); err == nil {
 			all, names, err = readLines(f, declared, keys)
 		}
 		if err == nil && len(all) == 0 {
@@ -85,9 +92,6 @@ func open(path string, read func(f *os.File, size int64) error) error {
 		return err
 	}
 	defer f.Close()
-	if size > MaxBytes {
-		return fault.E(fault.TooLarge, fault.At(path), fault.Gotf("%d bytes", size), fault.Wantf("at most %d", MaxBytes))
-	}
 	if err := read(f, size); err != nil {
 		var known *fault.Fault
 		if !errors.As(err, &known) {

@@ -47,7 +47,7 @@ func TestArraysOfEveryType(t *testing.T) {
 		if err := npy.Write(&file, data); err != nil {
 			t.Fatal(err)
 		}
-		got, err := feedfile.Read(write(t, "x.npy", file.Bytes()), variable(tensor.Float32, -1), nil)
+		got, err := feedfile.Read(write(t, "x.npy", file.Bytes()), variable(tensor.Float32, -1), nil, nil)
 		if err != nil {
 			t.Errorf("%T: %v", data, err)
 			continue
@@ -60,7 +60,7 @@ func TestArraysOfEveryType(t *testing.T) {
 
 func TestShapeOfArray(t *testing.T) {
 	for shape, dims := range map[string][]int64{"(2, 3)": {2, 3}, "(6,)": {6}, "(1, 2, 3, 1)": {1, 2, 3, 1}} {
-		got, err := feedfile.Read(write(t, "x.npy", array("|u1", "False", shape, []byte("abcdef"))), variable(tensor.Int64, -1), nil)
+		got, err := feedfile.Read(write(t, "x.npy", array("|u1", "False", shape, []byte("abcdef"))), variable(tensor.Int64, -1), nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -71,7 +71,7 @@ func TestShapeOfArray(t *testing.T) {
 }
 
 func TestRowsTakeTheDimsOfRecords(t *testing.T) {
-	got, err := feedfile.Read(write(t, "x.csv", []byte("1, 2,3,4\n\n5,6,7,8\n")), variable(tensor.Float32, -1, 1, 2, 2), nil)
+	got, err := feedfile.Read(write(t, "x.csv", []byte("1, 2,3,4\n\n5,6,7,8\n")), variable(tensor.Float32, -1, 1, 2, 2), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestNumbersKeepTheirValue(t *testing.T) {
 		"0.5": nil, "1e-3": nil, "1e30": nil, "9223372036854775808": nil, "18446744073709551615": nil, "-9223372036854775809": nil, "9007199254740993.5": nil,
 	} {
 		for _, path := range []string{write(t, "x.csv", []byte(text)), write(t, "x.jsonl", []byte(`{"x": `+text+`}`))} {
-			got, err := feedfile.Read(path, variable(tensor.Int64, -1, 1), nil)
+			got, err := feedfile.Read(path, variable(tensor.Int64, -1, 1), nil, nil)
 			if want == nil {
 				if !errors.Is(err, fault.TypeMismatch) || !strings.Contains(err.Error(), text) || !strings.Contains(err.Error(), "whole number") {
 					t.Errorf("%s as int64 from %s: %v, %v", text, path, got, err)
@@ -107,22 +107,22 @@ func TestNumbersKeepTheirValue(t *testing.T) {
 		"nan": {fault.TypeMismatch, "row 1"}, "1,2\n3,inf": {fault.TypeMismatch, "row 2"}, "1,2147483648": {fault.TypeMismatch, "fits in int32"}, "1\nx": {fault.Corrupt, "row 2"},
 		"0x10": {fault.Corrupt, "a number"}, "1,": {fault.Corrupt, "a number"},
 	} {
-		if got, err := feedfile.Read(write(t, "x.csv", []byte(text)), variable(tensor.Int32, -1, 1), nil); !errors.Is(err, test.kind) || !strings.Contains(err.Error(), test.says) {
+		if got, err := feedfile.Read(write(t, "x.csv", []byte(text)), variable(tensor.Int32, -1, 1), nil, nil); !errors.Is(err, test.kind) || !strings.Contains(err.Error(), test.says) {
 			t.Errorf("%q as int32: %v, %v", text, got, err)
 		}
 	}
-	if got, err := feedfile.Read(write(t, "x.csv", []byte("true")), variable(tensor.Bool, -1, 1), nil); !errors.Is(err, fault.TypeMismatch) {
+	if got, err := feedfile.Read(write(t, "x.csv", []byte("true")), variable(tensor.Bool, -1, 1), nil, nil); !errors.Is(err, fault.TypeMismatch) {
 		t.Errorf("a table as bool: %v, %v", got, err)
 	}
-	got, err := feedfile.Read(write(t, "x.csv", []byte("0.1,inf")), variable(tensor.Float32, -1, 2), nil)
+	got, err := feedfile.Read(write(t, "x.csv", []byte("0.1,inf")), variable(tensor.Float32, -1, 2), nil, nil)
 	if err != nil || got.Float32s()[0] != 0.1 || !math.IsInf(float64(got.Float32s()[1]), 1) {
 		t.Errorf("floats are rounded to float32: %v, %v", got, err)
 	}
-	if got, err := feedfile.Read(write(t, "x.csv", []byte("1e60")), variable(tensor.Float32, -1, 1), nil); !errors.Is(err, fault.TypeMismatch) {
+	if got, err := feedfile.Read(write(t, "x.csv", []byte("1e60")), variable(tensor.Float32, -1, 1), nil, nil); !errors.Is(err, fault.TypeMismatch) {
 		t.Errorf("1e60 as float32: %v, %v", got, err)
 	}
 	// 1 + 2^-24 + 2^-60 lies just above the middle of two float32; rounded to float64 first, it would lie in the middle, and go down.
-	got, err = feedfile.Read(write(t, "x.csv", []byte("1.00000005960464477626")), variable(tensor.Float32, -1, 1), nil)
+	got, err = feedfile.Read(write(t, "x.csv", []byte("1.00000005960464477626")), variable(tensor.Float32, -1, 1), nil, nil)
 	if err != nil || got.Float32s()[0] != 1+1.0/(1<<23) {
 		t.Errorf("rounded twice: %v, %v", got, err)
 	}
@@ -154,7 +154,7 @@ func TestArraysAtTheEdges(t *testing.T) {
 		"NaN as float32":            {float64s(math.NaN()), tensor.Float32, true},
 		"unsigned 64 bits as int64": {array("<u8", "False", "(1,)", make([]byte, 8)), tensor.Int64, false},
 	} {
-		_, err := feedfile.Read(write(t, "x.npy", test.file), variable(test.dtype, -1), nil)
+		_, err := feedfile.Read(write(t, "x.npy", test.file), variable(test.dtype, -1), nil, nil)
 		if test.fits != (err == nil) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -183,7 +183,7 @@ func TestFilesThatLie(t *testing.T) {
 		"header of 4 GiB":  {append([]byte("\x93NUMPY\x02\x00\xff\xff\xff\xff"), whole[10:]...), fault.Corrupt},
 		"header too short": {append([]byte("\x93NUMPY\x01\x00\x03\x00"), whole[10:]...), fault.Corrupt},
 	} {
-		_, err := feedfile.Read(write(t, "x.npy", test.content), variable(tensor.Float32, -1, 1), nil)
+		_, err := feedfile.Read(write(t, "x.npy", test.content), variable(tensor.Float32, -1, 1), nil, nil)
 		if !errors.Is(err, test.kind) {
 			t.Errorf("%s: %v, want %v", name, err, test.kind)
 		}
@@ -196,7 +196,7 @@ func FuzzArray(f *testing.F) {
 	f.Add(array(">i8", "False", "(0, 3)", nil))
 	f.Add([]byte("\x93NUMPY\x02\x00\x00\x00\x00\x00"))
 	f.Fuzz(func(t *testing.T, content []byte) {
-		got, err := feedfile.Read(write(t, "x.npy", content), variable(tensor.Float64, -1), nil)
+		got, err := feedfile.Read(write(t, "x.npy", content), variable(tensor.Float64, -1), nil, nil)
 		if (err == nil) != (got != nil) {
 			t.Fatalf("got %v and %v", got, err)
 		}

@@ -65,7 +65,7 @@ func TestAnArchiveFeedsWhatItNames(t *testing.T) {
 		file := archive(t, method, entry{"words.npy", int64s(5, 6, 7, 8)}, entry{"words.lod0.npy", int64s(0, 1, 3)},
 			entry{"words.lod1.npy", int64s(0, 2, 2, 4)}, entry{"x.npy", array("|u1", "False", "(2, 2)", []byte{1, 2, 3, 4})}, entry{"other.npy", int64s(1)})
 		path := write(t, "all.npz", file)
-		all, err := feedfile.ReadAll(path, declares, nil)
+		all, err := feedfile.ReadAll(path, declares, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -81,14 +81,14 @@ func TestAnArchiveFeedsWhatItNames(t *testing.T) {
 			t.Errorf("x: %v %v", x, x.LoD())
 		}
 		v, _ := declares("words")
-		one, err := feedfile.Read(path, v, nil)
+		one, err := feedfile.Read(path, v, nil, nil)
 		if err != nil || !reflect.DeepEqual(one.LoD(), words.LoD()) || !slices.Equal(one.Int64s(), words.Int64s()) {
 			t.Errorf("words alone: %v, %v", one, err)
 		}
 	}
 	only := write(t, "one.npz", archive(t, zip.Store, entry{"arr_0.npy", array("|u1", "False", "(1, 2)", []byte{3, 4})}))
 	x, _ := declares("x")
-	if got, err := feedfile.Read(only, x, nil); err != nil || !slices.Equal(got.Float32s(), []float32{3, 4}) {
+	if got, err := feedfile.Read(only, x, nil, nil); err != nil || !slices.Equal(got.Float32s(), []float32{3, 4}) {
 		t.Errorf("the only array: %v, %v", got, err)
 	}
 }
@@ -111,7 +111,7 @@ func TestArchivesThatLie(t *testing.T) {
 			"words.lod0"},
 		"nothing declared": {archive(t, zip.Store, entry{"y.npy", int64s(1)}), fault.NotFound, "values for y"},
 	} {
-		_, err := feedfile.ReadAll(write(t, "x.npz", test.file), declares, nil)
+		_, err := feedfile.ReadAll(write(t, "x.npz", test.file), declares, nil, nil)
 		if !errors.Is(err, test.kind) || !strings.Contains(err.Error(), test.says) {
 			t.Errorf("%s: %v, want %v with %q", name, err, test.kind, test.says)
 		}
@@ -123,7 +123,7 @@ func TestLinesFeedSequences(t *testing.T) {
 {"x": [["NaN"], "-Infinity"], "words": []}
 
 {"words": [[7]], "x": [3.5, 4e2]}`))
-	all, err := feedfile.ReadAll(path, declares, nil)
+	all, err := feedfile.ReadAll(path, declares, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +159,7 @@ func TestLinesThatAreWrong(t *testing.T) {
 		"{\"note\": 1}":                        {fault.NotFound, "values for note"},
 		"{\"x\":\"" + strings.Repeat("a", 16<<20): {fault.TooLarge, "line 1"},
 	} {
-		_, err := feedfile.ReadAll(write(t, "x.jsonl", []byte(text)), declares, nil)
+		_, err := feedfile.ReadAll(write(t, "x.jsonl", []byte(text)), declares, nil, nil)
 		if !errors.Is(err, test.kind) || !strings.Contains(err.Error(), test.says) {
 			t.Errorf("%.60s: %v, want %v with %q", text, err, test.kind, test.says)
 		}
@@ -173,7 +173,7 @@ func TestLargeArray(t *testing.T) {
 	for i := range uint64(n) {
 		elements = binary.BigEndian.AppendUint64(elements, math.Float64bits(float64(i)))
 	}
-	got, err := feedfile.Read(write(t, "x.npy", array(">f8", "False", fmt.Sprintf("(%d,)", n), elements)), variable(tensor.Int32, -1, 1), nil)
+	got, err := feedfile.Read(write(t, "x.npy", array(">f8", "False", fmt.Sprintf("(%d,)", n), elements)), variable(tensor.Int32, -1, 1), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +191,7 @@ func FuzzArchive(f *testing.F) {
 	f.Add(archive(f, zip.Store, entry{"words.npy", int64s(5, 6)}, entry{"words.lod0.npy", int64s(0, 2)}))
 	f.Add(archive(f, zip.Deflate, entry{"x.npy", array("|u1", "False", "(2, 2)", []byte{1, 2, 3, 4})}))
 	f.Fuzz(func(t *testing.T, content []byte) {
-		all, err := feedfile.ReadAll(write(t, "x.npz", content), declares, nil)
+		all, err := feedfile.ReadAll(write(t, "x.npz", content), declares, nil, nil)
 		for name, value := range all {
 			if err := errors.Join(err, tensor.CheckLoD(value)); err != nil {
 				t.Fatal(name, err)
@@ -204,11 +204,33 @@ func FuzzLines(f *testing.F) {
 	f.Add([]byte(`{"words": [[5, 6], []], "x": [1, 2]}`))
 	f.Add([]byte("{\"x\": [[1], \"NaN\"]}\n{\"x\": 1}"))
 	f.Fuzz(func(t *testing.T, content []byte) {
-		all, err := feedfile.ReadAll(write(t, "x.jsonl", content), declares, nil)
+		all, err := feedfile.ReadAll(write(t, "x.jsonl", content), declares, nil, nil)
 		for name, value := range all {
 			if err := errors.Join(err, tensor.CheckLoD(value)); err != nil {
 				t.Fatal(name, err)
 			}
 		}
 	})
+}
+
+// Values take from the budget what they will have in memory, before it is allocated: an archive may unpack to much, and bytes become numbers of four bytes.
+func TestValuesTakeFromTheBudget(t *testing.T) {
+	pictures := array("|u1", "False", "(10, 100)", make([]byte, 1000))
+	for path, bytes := range map[string]int64{
+		write(t, "x.npy", pictures): 4000,
+		write(t, "x.npz", archive(t, zip.Deflate, entry{"x.npy", pictures})):  4000,
+		write(t, "x.csv", []byte(strings.Repeat("1,2\n", 500))):               16000,
+		write(t, "x.jsonl", []byte(strings.Repeat("{\"x\": [1, 2]}\n", 100))): 12000,
+	} {
+		v := variable(tensor.Float32, -1)
+		if strings.HasSuffix(path, ".csv") || strings.HasSuffix(path, ".jsonl") {
+			v = variable(tensor.Float32, -1, 2)
+		}
+		if _, err := feedfile.Read(path, v, nil, tensor.NewBudget(bytes)); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+		if _, err := feedfile.Read(path, v, nil, tensor.NewBudget(bytes-1)); !errors.Is(err, fault.TooLarge) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "\"x\"") {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
 }

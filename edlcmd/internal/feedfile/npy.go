@@ -16,12 +16,12 @@ const blockBytes = 1 << 20
 
 // readNPY reads an array of size bytes as the dtype. It makes room for as many elements as present bytes can hold before it reads them, so present is how
 // many of the bytes are there for sure; for the others memory grows as they arrive.
-func readNPY(r io.Reader, size, present int64, dtype tensor.DType) (*tensor.Tensor, error) {
+func readNPY(r io.Reader, size, present int64, dtype tensor.DType, budget *tensor.Budget) (*tensor.Tensor, error) {
 	description, dims, bytes, err := npz.ReadHeader(r, size)
 	if err != nil {
 		return nil, err
 	}
-	a := array{r: r, dims: dims, bytes: bytes, present: min(present, bytes), dtype: dtype}
+	a := array{r: r, dims: dims, bytes: bytes, present: min(present, bytes), dtype: dtype, budget: budget}
 	var order binary.ByteOrder = binary.LittleEndian
 	if description[0] == '>' {
 		order = binary.BigEndian
@@ -59,6 +59,7 @@ type array struct {
 	bytes   int64 // of elements, as the file says
 	present int64 // of them, those that are there for sure
 	dtype   tensor.DType
+	budget  *tensor.Budget
 }
 
 // count returns the number of elements. Elements of so many bytes each fill the array exactly.
@@ -112,6 +113,9 @@ func truths(a array) (*tensor.Tensor, error) {
 func blocks[D tensor.Element](a array, width int, add func(dst []D, b []byte) ([]D, error)) (*tensor.Tensor, error) {
 	n, err := a.count(int64(width))
 	if err != nil {
+		return nil, err
+	}
+	if err := a.budget.Take("", int64(n)*int64(a.dtype.Size())); err != nil {
 		return nil, err
 	}
 	data := make([]D, 0, a.present/int64(width))

@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 
 	"github.com/edl-go/edl/fault"
@@ -19,10 +20,12 @@ type archive struct {
 	files map[string]*zip.File
 	names []string // in the order of the file, without those that are offsets
 	size  int64    // of the file
+
+	budget *tensor.Budget
 }
 
 // openArchive lists an archive of size bytes, compressed or not.
-func openArchive(r io.ReaderAt, size int64) (*archive, error) {
+func openArchive(r io.ReaderAt, size int64, budget *tensor.Budget) (*archive, error) {
 	z, err := zip.NewReader(r, size)
 	if err != nil {
 		return nil, fault.E(fault.Corrupt, fault.Got("no archive of arrays"), fault.Want("a .npz file, as numpy.savez writes it"), fault.Cause(err))
@@ -30,15 +33,11 @@ func openArchive(r io.ReaderAt, size int64) (*archive, error) {
 	if len(z.File) > maxArrays {
 		return nil, fault.E(fault.TooLarge, fault.Gotf("%d arrays", len(z.File)), fault.Wantf("at most %d", maxArrays))
 	}
-	a := &archive{files: map[string]*zip.File{}, size: size}
-	unpacked := uint64(0)
+	a := &archive{files: map[string]*zip.File{}, size: size, budget: budget}
 	for _, f := range z.File {
 		name, ok := strings.CutSuffix(f.Name, ".npy")
 		if !ok || a.files[name] != nil {
 			return nil, fault.E(fault.Corrupt, fault.Gotf("the entry %s", fault.Quote(f.Name)), fault.Want("arrays NAME.npy, each once"))
-		}
-		if unpacked += min(f.UncompressedSize64, MaxBytes+1); unpacked > MaxBytes {
-			return nil, fault.E(fault.TooLarge, fault.Gotf("arrays of more than %d bytes", MaxBytes), fault.Want("smaller ones"))
 		}
 		a.files[name] = f
 	}
@@ -101,12 +100,12 @@ func (a *archive) array(name string, dtype tensor.DType) (*tensor.Tensor, error)
 		return nil, err
 	}
 	defer r.Close()
-	return readNPY(r, int64(f.UncompressedSize64), min(int64(min(f.CompressedSize64, MaxBytes)), a.size), dtype)
+	return readNPY(r, int64(min(f.UncompressedSize64, math.MaxInt64)), int64(min(f.CompressedSize64, uint64(a.size))), dtype, a.budget)
 }
 
 // readArchived reads the array of a variable, which has its name or is the only one.
-func readArchived(r io.ReaderAt, size int64, declared *program.Var) (*tensor.Tensor, error) {
-	a, err := openArchive(r, size)
+func readArchived(r io.ReaderAt, size int64, declared *program.Var, budget *tensor.Budget) (*tensor.Tensor, error) {
+	a, err := openArchive(r, size, budget)
 	if err != nil {
 		return nil, err
 	}
@@ -121,8 +120,8 @@ func readArchived(r io.ReaderAt, size int64, declared *program.Var) (*tensor.Ten
 }
 
 // readArchive reads every array whose name is declared. names has all of them.
-func readArchive(r io.ReaderAt, size int64, declared Declared) (all map[string]*tensor.Tensor, names []string, err error) {
-	a, err := openArchive(r, size)
+func readArchive(r io.ReaderAt, size int64, declared Declared, budget *tensor.Budget) (all map[string]*tensor.Tensor, names []string, err error) {
+	a, err := openArchive(r, size, budget)
 	if err != nil {
 		return nil, nil, err
 	}
