@@ -22,6 +22,9 @@ func readNPY(r io.Reader, size, present int64, dtype tensor.DType, budget *tenso
 		return nil, err
 	}
 	a := array{r: r, dims: dims, bytes: bytes, present: min(present, bytes), dtype: dtype, budget: budget}
+	if stored, ok := asStored[description]; ok && stored == dtype {
+		return a.whole()
+	}
 	var order binary.ByteOrder = binary.LittleEndian
 	if description[0] == '>' {
 		order = binary.BigEndian
@@ -52,6 +55,9 @@ func readNPY(r io.Reader, size, present int64, dtype tensor.DType, budget *tenso
 	return nil, fault.E(fault.Unsupported, fault.Got("an array of "+description), fault.Want("bool, int8, uint8, int16, int32, int64, float16, float32 or float64"))
 }
 
+// asStored has the descriptions of elements that tensors hold bit by bit.
+var asStored = map[string]tensor.DType{"<f4": tensor.Float32, "<f8": tensor.Float64, "<i4": tensor.Int32, "<i8": tensor.Int64}
+
 // An array is the elements of one .npy file.
 type array struct {
 	r       io.Reader
@@ -69,6 +75,21 @@ func (a array) count(width int64) (int, error) {
 		return 0, fault.E(fault.Corrupt, fault.Gotf("%d bytes of elements", a.bytes), fault.Wantf("those of shape %v at %d bytes each", a.dims, width))
 	}
 	return n, nil
+}
+
+// whole reads an array that needs no conversion, which is as fast as reading its bytes.
+func (a array) whole() (*tensor.Tensor, error) {
+	if _, err := a.count(int64(a.dtype.Size())); err != nil {
+		return nil, err
+	}
+	if err := a.budget.Take("", a.bytes); err != nil {
+		return nil, err
+	}
+	var place tensor.Place // for as much as is there for sure
+	if a.present == a.bytes {
+		place = func(dtype tensor.DType, dims []int64) (*tensor.Tensor, error) { return tensor.New(dtype, dims...) }
+	}
+	return tensor.ReadElementsInto(a.r, place, a.dtype, a.dims...)
 }
 
 // elements reads an array whose elements have so many bytes each.
