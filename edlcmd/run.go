@@ -158,21 +158,23 @@ func runProgram(cmd *cobra.Command, c *console, f *runFlags, args []string) (err
 		spec.Params = params
 	}
 	if bucket.IsURL(spec.Params) {
-		dir, found, done, err := fetchModel(cmd.Context(), spec.Params)
-		if err != nil {
-			return err
+		dir, found, done, failed := fetchModel(cmd.Context(), spec.Params)
+		if failed != nil {
+			return failed
 		}
 		if found {
 			defer done()
+			defer func(address string) { err = placedAt(err, dir, address) }(spec.Params)
 			spec.Params = dir
 		}
 	}
 	if checkpoint.IsAddress(spec.Params) {
-		dir, err := f.start.unpack(cmd.Context(), spec.Params, p, f.where.notices)
-		if err != nil {
-			return err
+		dir, failed := f.start.unpack(cmd.Context(), spec.Params, p, f.where.notices)
+		if failed != nil {
+			return failed
 		}
 		defer os.RemoveAll(dir)
+		defer func(address string) { err = placedAt(err, dir, address) }(spec.Params)
 		spec.Params = dir
 	}
 	if f.where.remote {

@@ -35,6 +35,17 @@ func (f *startFlags) add(cmd *cobra.Command) {
 	flags.BoolVar(&f.anew, "from-start", false, "with --params: begin with the first step and the first record")
 }
 
+// placedAt names an address in an error in place of the temporary folder that its files were copied to.
+func placedAt(err error, dir, address string) error {
+	var known *fault.Fault
+	if !errors.As(err, &known) || !strings.HasPrefix(known.Where, dir) {
+		return err
+	}
+	c := *known
+	c.Where = address + strings.TrimPrefix(known.Where, dir)
+	return &c
+}
+
 // options is how the parameters are loaded.
 func (f *startFlags) options() executor.LoadOptions {
 	return executor.LoadOptions{Partial: f.partial || f.same, FromStart: f.anew}

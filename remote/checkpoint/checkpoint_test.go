@@ -474,6 +474,7 @@ func TestManifest(t *testing.T) {
 		"sums of odd parts":      func(m *state.Checkpoint) { m.Shards[0].Part = 512 },
 		"a piece elsewhere":      func(m *state.Checkpoint) { m.Shards[0].Pieces[1].Offset = 0 },
 		"no name":                func(m *state.Checkpoint) { m.Shards[1].Pieces[2].Variable = "" },
+		"a name of elsewhere":    func(m *state.Checkpoint) { m.Shards[1].Pieces[2].Variable = "../../x" },
 		"no progress":            func(m *state.Checkpoint) { m.Progress = nil },
 		"a pass without reader":  func(m *state.Checkpoint) { m.Progress.Reader = "" },
 	} {

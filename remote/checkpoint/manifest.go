@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"math"
+	"path/filepath"
 	"regexp"
 	"slices"
 
@@ -146,6 +147,8 @@ func checkPiece(p *job.Piece) error {
 	switch {
 	case p.Variable == "" || len(p.Dims) > tensor.MaxRank:
 		return bad("a piece without a name, or with too many dims")
+	case !filepath.IsLocal(p.Variable):
+		return bad("a name that leads out of the directory of a model")
 	case !ok || dtype.Size() <= 0 || int64(n) > math.MaxInt64/int64(dtype.Size()):
 		return bad(fmt.Sprintf("elements of type %v and dims %v", dtype, p.Dims))
 	}
