@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -22,12 +23,14 @@ type choices struct {
 	rows  map[string]string    // of a variable that is apart, and has chosen rows: the mask
 	index map[string]maskIndex // of a variable that is mixed, and says where a mask is not 0
 	place map[string]string    // of a variable that is mixed: the variable whose numbers of rows come first along its last axis
+	dims  map[string]string    // of a variable that is mixed, and has the dims of one with chosen rows: that one
 }
 
 // A maskIndex is what where_index makes of a mask, or its first column.
 type maskIndex struct {
 	mask  string
-	first bool // only the numbers of rows
+	each  int64 // rows of each record that it counts
+	first bool  // only the numbers of rows
 }
 
 // choose follows an op that chooses rows, or reads or replaces what is chosen or what chooses. It reports whether op is one.
@@ -46,6 +49,8 @@ func (c *choices) choose(d *division, block *program.Block, op *program.Op, def 
 	switch {
 	case !whole || def.FromDims:
 		return false
+	case def.Finds != nil:
+		return c.found(d, op, def.Finds)
 	case op.Type == "where_index" && d.of[op.In("Condition")] == apart:
 		index = c.indexOf(d, op)
 	case op.Type == "masked_select" && d.of[op.In("Mask")] == apart:
@@ -55,14 +60,13 @@ func (c *choices) choose(d *division, block *program.Block, op *program.Op, def 
 	case op.Type == "concat" || op.Type == "stack":
 		place = c.beside(d, op)
 	}
+	dims := ""
 	if mask == "" && index.mask == "" && place == "" && share == mixed {
 		if !slices.ContainsFunc(op.InputNames(), c.knows) {
 			return false
 		}
-		if mask = c.gathered(d, op); mask == "" {
-			mask = c.kept(d, block, op, def)
-		}
-		index = c.narrowed(d, op)
+		mask = cmp.Or(c.gathered(d, op), c.pooled(d, block, op, def), c.kept(d, block, op, def))
+		index, dims = c.narrowed(d, op), c.dimsOf(op)
 	}
 	if mask != "" {
 		share = apart
@@ -77,6 +81,8 @@ func (c *choices) choose(d *division, block *program.Block, op *program.Op, def 
 			d.at, c.index[name] = at, index
 		case place != "":
 			d.at, c.place[name] = at, place
+		case dims != "":
+			d.at, c.dims[name] = at, dims
 		}
 	}
 	return true
@@ -84,7 +90,7 @@ func (c *choices) choose(d *division, block *program.Block, op *program.Op, def 
 
 // knows reports whether a variable has chosen rows, or chooses some.
 func (c *choices) knows(name string) bool {
-	return c.rows[name] != "" || c.index[name].mask != "" || c.place[name] != ""
+	return c.rows[name] != "" || c.index[name].mask != "" || c.place[name] != "" || c.dims[name] != ""
 }
 
 // forget drops what is known of a variable that is written again.
@@ -92,6 +98,7 @@ func (c *choices) forget(name string) {
 	delete(c.rows, name)
 	delete(c.index, name)
 	delete(c.place, name)
+	delete(c.dims, name)
 }
 
 // whole reports whether a variable has the rows of all records, one after another along axis 0.
@@ -107,7 +114,12 @@ func (c *choices) isMask(d *division, name string) bool {
 // alike reports whether two variables have as many rows of each record.
 func alike(d *division, a, b string) bool {
 	n := d.records.rows(a, 1)
-	return n > 0 && n == d.records.rows(b, 1) && d.records.rows(a, 2) == 2*n && d.records.rows(b, 2) == 2*n
+	return eachHas(d, a, n) && eachHas(d, b, n)
+}
+
+// eachHas reports whether a variable has n rows of each record.
+func eachHas(d *division, name string, n int64) bool {
+	return n > 0 && d.records.rows(name, 1) == n && d.records.rows(name, 2) == 2*n
 }
 
 // indexOf returns what where_index makes.
@@ -116,7 +128,7 @@ func (c *choices) indexOf(d *division, op *program.Op) maskIndex {
 	if !c.isMask(d, mask) {
 		return maskIndex{}
 	}
-	return maskIndex{mask, d.rank(mask) == 1}
+	return maskIndex{mask, d.records.rows(mask, 1), d.rank(mask) == 1}
 }
 
 // selected returns the mask of masked_select.
@@ -133,7 +145,7 @@ func (c *choices) gathered(d *division, op *program.Op) string {
 	x, index := op.In("X"), c.index[op.In("Index")]
 	axis, _ := op.Int("axis")
 	switch {
-	case index.mask == "" || !c.whole(d, x) || !alike(d, x, index.mask):
+	case index.mask == "" || !c.whole(d, x) || !eachHas(d, x, index.each):
 	case op.Type == "gather_nd" && d.rank(op.In("Index")) == 2,
 		op.Type == "gather" && index.first && axis == 0 && op.In("Axis") == "":
 		return index.mask

@@ -70,6 +70,12 @@ type Def struct {
 	// along axis 0, and records along axis 1. What is in other inputs must be the same on all trainers.
 	RecordsAlong map[string]int
 
+	// Finds says of an op that MixesRows how the rows lie that it finds in each record of a batch. Nil: it finds none, or it needs other records.
+	Finds *Finding
+
+	// RowsOf names the slot whose rows the outputs have, of an op that computes each of them from other inputs of its record: regions of pictures.
+	RowsOf string
+
 	// FromDims says that the outputs follow from dims of a row and from attributes alone, as boxes laid over images do: they are the same for every batch, and on every
 	// trainer.
 	FromDims bool

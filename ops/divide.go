@@ -38,7 +38,7 @@ type division struct {
 // divide follows the shares through the forward pass. fed reports whether a variable that no op writes comes with the batch.
 func divide(block *program.Block, forward []*program.Op, fed func(name string) bool, typeOf func(name string) (Meta, bool), records *records) *division {
 	d := &division{records: records, of: map[string]share{}, axis: map[string]int{}, runs: map[string]int{}, some: map[string]bool{}, step: map[string]bool{}, count: map[string]bool{}, typeOf: typeOf,
-		chosen: &choices{rows: map[string]string{}, index: map[string]maskIndex{}, place: map[string]string{}}}
+		chosen: &choices{rows: map[string]string{}, index: map[string]maskIndex{}, place: map[string]string{}, dims: map[string]string{}}}
 	for _, op := range forward {
 		for _, name := range op.InputNames() {
 			if _, known := d.of[name]; !known && fed(name) {

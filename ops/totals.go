@@ -219,6 +219,12 @@ var totalOps = []string{"mean", "reduce_mean", "reduce_sum", "squared_l2_norm", 
 // totalBy returns the total that an op makes, if it reduces rows of the batch.
 func (r totalling) totalBy(op *program.Op) (total, bool) {
 	t := total{op: op, over: op.In("X"), out: op.Out("Out")}
+	if r.shares != nil && r.isScalar(t.out) {
+		if of := r.shares.chosen.numberOf(op); of != "" {
+			t.over = of
+			return t, true
+		}
+	}
 	if !slices.Contains(totalOps, op.Type) || !r.batch[t.over] || r.isScalar(t.over) {
 		return t, false
 	}

@@ -184,9 +184,12 @@ func readsSequences(block *program.Block) bool {
 	return false
 }
 
-// choosesRows reports whether a mask may choose rows.
+// choosesRows reports whether data may choose rows.
 func choosesRows(block *program.Block) bool {
-	return slices.ContainsFunc(block.Ops, func(op *program.Op) bool { return op.Type == "where_index" || op.Type == "masked_select" })
+	return slices.ContainsFunc(block.Ops, func(op *program.Op) bool {
+		def, ok := Lookup(op.Type)
+		return op.Type == "where_index" || op.Type == "masked_select" || ok && def.Finds != nil
+	})
 }
 
 // dividesSums reports whether a program may have a mean with weights.

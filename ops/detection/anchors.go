@@ -25,6 +25,8 @@ func init() {
 		{Name: "TargetBBox", Doc: "[F, 4]: the codes of the objects relative to the anchors of LocationIndex"},
 		{Name: "TargetLabel", Doc: "int32 [S, 1]: what the anchors of ScoreIndex should be; 0 for background"},
 		{Name: "BBoxInsideWeight", Doc: "[F, 4]: 1, and 0 for anchors that only make up the number", Dispensable: true}}
+	finds := &ops.Finding{Of: "Anchor", Index: map[string]string{"LocationIndex": "LocationIndex", "ScoreIndex": "ScoreIndex"},
+		Rows: map[string]string{"TargetBBox": "LocationIndex", "BBoxInsideWeight": "LocationIndex", "TargetLabel": "ScoreIndex"}}
 	ops.Register(ops.Def{
 		Type: "rpn_target_assign", Class: ops.Control, Exempt: ops.RowsOfData,
 		Doc: "Chooses anchors that a region proposal network learns from (Ren et al. 2015, Faster R-CNN). An anchor is on an object if no other overlaps this object more, or if the overlap is at least " +
@@ -35,7 +37,7 @@ func init() {
 		Attrs: []ops.Attr{{Name: "rpn_batch_size_per_im", Doc: "anchors of an image", Default: int32(256)}, {Name: "rpn_straddle_thresh", Doc: "in pixels; below 0 all anchors count", Default: float32(0)},
 			{Name: "rpn_positive_overlap", Doc: "the overlap of anchors on objects", Default: float32(0.7)}, {Name: "rpn_negative_overlap", Doc: "the overlap that anchors on background lack", Default: float32(0.3)},
 			{Name: "rpn_fg_fraction", Doc: "the share of anchors on objects", Default: float32(0.25)}, {Name: "use_random", Doc: "whether chance chooses", Default: true}},
-		Infer: inferAnchors, Bind: byFloat("Anchor", bindAnchors[float32](false), bindAnchors[float64](false)), MixesRows: opkit.Mixes,
+		Infer: inferAnchors, Bind: byFloat("Anchor", bindAnchors[float32](false), bindAnchors[float64](false)), MixesRows: opkit.Mixes, Finds: finds,
 	})
 	ops.Register(ops.Def{
 		Type: "retinanet_target_assign", Class: ops.Control, Exempt: ops.RowsOfData,
@@ -45,7 +47,7 @@ func init() {
 		Outputs: append(made[:5:5], ops.Slot{Name: "ForegroundNumber", Doc: "int32 [N, 1]: how many anchors of each image are in LocationIndex, and 1"}),
 		Attrs: []ops.Attr{{Name: "positive_overlap", Doc: "the overlap of anchors on objects", Default: float32(0.5)},
 			{Name: "negative_overlap", Doc: "the overlap that anchors on background lack", Default: float32(0.4)}},
-		Infer: inferAnchors, Bind: byFloat("Anchor", bindAnchors[float32](true), bindAnchors[float64](true)), MixesRows: opkit.Mixes,
+		Infer: inferAnchors, Bind: byFloat("Anchor", bindAnchors[float32](true), bindAnchors[float64](true)), MixesRows: opkit.Mixes, Finds: finds,
 	})
 }
 
@@ -150,8 +152,8 @@ func bindAnchors[T tensor.Float](retina bool) opkit.Binder {
 				return fault.E(fault.TooLarge, fault.On(b.Op()), fault.Gotf("%d anchors of all images", total), fault.Wantf("at most %d", math.MaxInt32))
 			}
 			a.location, a.score, a.targets, a.labels, a.weights, a.foregrounds = a.location[:0], a.score[:0], a.targets[:0], a.labels[:0], a.weights[:0], a.foregrounds[:0]
-			a.sampler.begin()
 			for i := range images {
+				a.sampler.begin(i)
 				first, end := offsets[i], offsets[i+1]
 				var of []int32
 				if classes != nil {
@@ -298,7 +300,8 @@ func encodePixels[T tensor.Float](from, box []T) (code [4]T) {
 	return code
 }
 
-// A sampler takes a part of a list: the first elements, or others by chance in each step.
+// A sampler takes a part of a list: the first elements, or others by chance in each step. What it takes of an image follows from the place of the image in the whole batch, so trainers that
+// divide the batch take the same.
 type sampler struct {
 	step   *ops.Step
 	stream uint64
@@ -321,8 +324,12 @@ func newSampler(b *ops.Binding, random bool) sampler {
 	return s
 }
 
-// begin starts a step.
-func (s *sampler) begin() { s.drawn = 0 }
+// begin starts an image of a step.
+func (s *sampler) begin(image int) {
+	if s.random {
+		s.drawn = uint64(s.step.RowOffset+int64(image)) << 32
+	}
+}
 
 // take keeps n elements of a list, each equally likely, in its memory (Vitter 1985, algorithm R).
 func (s *sampler) take(list []int32, n int) []int32 {
@@ -337,7 +344,7 @@ func (s *sampler) takeBoth(list, beside []int32, n int) int {
 	}
 	for i := n; s.random && i < len(list); i++ {
 		var u [1]float64
-		kernel.UniformFill(u[:], int64(s.step.Round), s.stream, s.drawn, 0, 1)
+		kernel.UniformFill(u[:], 0, opkit.StreamAt(s.stream, s.step), s.drawn, 0, 1)
 		s.drawn++
 		if at := int(u[0] * float64(i+1)); at < n {
 			list[at], list[i] = list[i], list[at]

@@ -29,6 +29,7 @@ func init() {
 			{Name: "MaskInt32", Doc: "int32 [rows, num_classes*resolution*resolution]: 1, 0, or -1 for what does not count"}},
 		Attrs: []ops.Attr{{Name: "num_classes", Doc: "classes with background", Kind: int32(0)}, {Name: "resolution", Doc: "pixels of a side of a mask", Kind: int32(0)}},
 		Infer: inferMaskLabels, Bind: byFloat("Rois", bindMaskLabels[float32], bindMaskLabels[float64]), MixesRows: opkit.Mixes,
+		Finds: &ops.Finding{Rows: map[string]string{"MaskRois": "MaskRois", "MaskInt32": "MaskRois"}, Index: map[string]string{"RoiHasMaskInt32": "MaskRois"}},
 	})
 }
 

@@ -33,6 +33,7 @@ func init() {
 			{Name: "is_cascade_rcnn", Doc: "whether a stage of a cascade takes all regions", Default: false},
 			{Name: "is_cls_agnostic", Doc: "whether the codes of all classes have the place of class 1", Default: false}},
 		Infer: inferProposalLabels, Bind: byFloat("RpnRois", bindProposalLabels[float32], bindProposalLabels[float64]), MixesRows: opkit.Mixes,
+		Finds: &ops.Finding{Rows: map[string]string{"Rois": "Rois", "LabelsInt32": "Rois", "BboxTargets": "Rois", "BboxInsideWeights": "Rois", "BboxOutsideWeights": "Rois", "MaxOverlapWithGT": "Rois"}},
 	})
 }
 
@@ -126,8 +127,8 @@ func bindProposalLabels[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 			}
 		}
 		l.regions, l.targets, l.inside, l.largest, l.labels, offsets = l.regions[:0], l.targets[:0], l.inside[:0], l.largest[:0], l.labels[:0], offsets[:1]
-		l.sampler.begin()
 		for i := range images {
+			l.sampler.begin(i)
 			first, end := given[i], given[i+1]
 			var earlier []T
 			if before != nil {

@@ -39,6 +39,7 @@ func registerProposals(name string, image ops.Slot, attrs []ops.Attr, note strin
 		Infer:     func(s *ops.Shapes) error { return inferProposals(s, image.Name) },
 		Bind:      byFloat("Scores", bindProposals[float32](image.Name), bindProposals[float64](image.Name)),
 		MixesRows: opkit.Mixes,
+		Finds:     &ops.Finding{Rows: map[string]string{"RpnRois": "RpnRois", "RpnRoiProbs": "RpnRois"}},
 	})
 }
 

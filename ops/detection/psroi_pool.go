@@ -34,6 +34,7 @@ func init() {
 		},
 		Bind:      opkit.BindFloats("X", bindPSRoi[float32], bindPSRoi[float64]),
 		MixesRows: bothDivided("X", "ROIs"),
+		RowsOf:    "ROIs",
 	}, opkit.Gradient{
 		Doc: "each element of dOut gives its share to the places of its bin.", Inputs: []string{"X", "ROIs", "RoisNum"}, Wrt: []string{"X"},
 		Bind: opkit.BindFloats("X", bindPSRoiGrad[float32], bindPSRoiGrad[float64]),
@@ -58,6 +59,7 @@ func init() {
 		},
 		Bind:      opkit.BindFloats("X", bindPrRoi[float32], bindPrRoi[float64]),
 		MixesRows: bothDivided("X", "ROIs"),
+		RowsOf:    "ROIs",
 	}, opkit.Gradient{
 		Doc:    "each element of dOut gives its share by weight to the places of its bin, and to the sides of the region the mean along that side of the bin less Out.",
 		Inputs: []string{"X", "ROIs", "BatchRoINums"}, Outputs: []string{"Out"}, Wrt: []string{"X", "ROIs"},

@@ -35,6 +35,7 @@ func init() {
 		},
 		Bind:      opkit.BindFloats("X", bindRoiAlign[float32], bindRoiAlign[float64]),
 		MixesRows: bothDivided("X", "ROIs"),
+		RowsOf:    "ROIs",
 	}, opkit.Gradient{
 		Doc:    "each element of dOut gives dX, at the four places around each point of its bin, its share by weight.",
 		Inputs: []string{"X", "ROIs", "RoisNum"},

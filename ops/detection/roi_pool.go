@@ -166,6 +166,7 @@ func init() {
 		},
 		Bind:      opkit.BindFloats("X", bindRoiPool[float32], bindRoiPool[float64]),
 		MixesRows: bothDivided("X", "ROIs"),
+		RowsOf:    "ROIs",
 	}, opkit.Gradient{
 		Doc:     "dX sums, for each place, dOut of the bins whose largest element it has.",
 		Inputs:  []string{"X", "ROIs", "RoisNum"},
