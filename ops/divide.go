@@ -29,15 +29,16 @@ type division struct {
 	count   map[string]bool // rows of the sequences that have a step. They may be counted, as DynamicRNN.memory of Fluid does for the first state, and nothing else
 	at      *program.Op     // the first op that mixes rows
 	chosen  *choices        // how data chooses rows
+	totals  map[string]bool // variables of the global block that trainers share, so that all have those of the whole batch
 	typeOf  func(name string) (Meta, bool)
 	records *records // says of ops of the global block which keep rows apart that they seem to mix, and which do not depend on the batch
 	inner   bool     // the op at hand is in a block of another: what is known of a name of the global block says nothing of it
 	stepped int      // how many loops whose runs count steps are around
 }
 
-// divide follows the shares through the forward pass. fed reports whether a variable that no op writes comes with the batch.
-func divide(block *program.Block, forward []*program.Op, fed func(name string) bool, typeOf func(name string) (Meta, bool), records *records) *division {
-	d := &division{records: records, of: map[string]share{}, axis: map[string]int{}, runs: map[string]int{}, some: map[string]bool{}, step: map[string]bool{}, count: map[string]bool{}, typeOf: typeOf,
+// divide follows the shares through the forward pass. fed reports whether a variable that no op writes comes with the batch. totals are the variables that trainers share.
+func divide(block *program.Block, forward []*program.Op, fed func(name string) bool, typeOf func(name string) (Meta, bool), records *records, totals map[string]bool) *division {
+	d := &division{records: records, totals: totals, of: map[string]share{}, axis: map[string]int{}, runs: map[string]int{}, some: map[string]bool{}, step: map[string]bool{}, count: map[string]bool{}, typeOf: typeOf,
 		chosen: &choices{rows: map[string]string{}, index: map[string]maskIndex{}, place: map[string]string{}, dims: map[string]string{}}}
 	for _, op := range forward {
 		for _, name := range op.InputNames() {
@@ -100,6 +101,8 @@ func (d *division) run(block *program.Block, op *program.Op) {
 	switch {
 	case def.Class == Read || def.Class == Feed:
 		d.write(op, op.OutputNames(), apart, false)
+	case block.Index == 0 && len(op.OutputNames()) == 1 && d.totals[op.OutputNames()[0]]:
+		d.write(op, op.OutputNames(), common, false)
 	case d.chosen.choose(d, block, op, def):
 	case slices.ContainsFunc(op.InputNames(), func(name string) bool { return d.count[name] }) && !strings.HasSuffix(op.Type, "_batch_size_like"):
 		d.write(op, op.OutputNames(), mixed, false)

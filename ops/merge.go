@@ -67,7 +67,7 @@ func newReductions(block *program.Block, forward []*program.Op) *reductions {
 		r.infer(op)
 	}
 	if needsDivision(forward) {
-		divideShares(r)
+		divideShares(r, nil)
 	}
 	return r
 }
@@ -85,9 +85,10 @@ func depends(r *reductions, op *program.Op, written map[string]bool) bool {
 	return onBatch && op.Type != totalsOp && (def == nil || !def.FromDims) && !r.records.equal(op)
 }
 
-// divideShares follows the shares of the forward pass.
-func divideShares(r *reductions) {
-	r.shares = divide(r.block, r.forward, func(name string) bool { return r.writers[name] == nil && r.isFed(name) }, r.typeOf, r.records)
+// divideShares follows the shares of the forward pass, in which trainers share totals.
+func divideShares(r *reductions, totals map[string]bool) {
+	r.shares = divide(r.block, r.forward, func(name string) bool { return r.writers[name] == nil && r.isFed(name) }, r.typeOf, r.records, totals)
+	clear(r.rowwise)
 }
 
 // isFed reports whether a variable that no op writes comes with the batch.
@@ -365,7 +366,7 @@ func (r *reductions) checkRows(name string) error {
 	}) {
 		return err
 	}
-	divideShares(r) // the records may lie along another axis in between, or several times along axis 0, or an index may have the row's own number
+	divideShares(r, nil) // the records may lie along another axis in between, or several times along axis 0, or an index may have the row's own number
 	if checkOps(r, name) != nil {
 		r.shares = nil
 		clear(r.rowwise)

@@ -161,10 +161,10 @@ func (s *sharing) flush() {
 	clear(s.writes)
 }
 
-// count names the variable that tells share_totals how many elements a total reduces: the elements themselves, or their number (int64 [1]). An op counts chosen rows, because
+// count names the variable that tells share_totals how many elements a total reduces: the elements themselves, or their number (int64 [1]). An op counts rows that are chosen or found, because
 // shapes do not tell how many there are, and rows of int64, because share_totals would take a single one for a number.
 func (s *sharing) count(t *total) string {
-	if v, ok := s.block.Find(t.over); !t.chosen && ok && v.DType != tensor.Int64 {
+	if v, ok := s.block.Find(t.over); !t.late && ok && v.DType != tensor.Int64 {
 		return t.over
 	}
 	name := s.program.UniqueName(t.over + ".size")

@@ -26,7 +26,7 @@ type total struct {
 	op        *program.Op
 	over, out string // what is reduced, and what it gives
 	mean      bool   // else a sum
-	chosen    bool   // over has rows that data has chosen
+	late      bool   // only a run tells how many elements over has
 }
 
 // totalling finds totals, with what reductions know of a forward pass.
@@ -120,6 +120,7 @@ func sharesTotals(ops []*program.Op) bool {
 // totalsOf returns the totals that a loss is a function of. From then on r takes them, and what is computed from them alone, as what does not depend on the batch.
 func (r totalling) totalsOf(loss string) (totals []total, err error) {
 	needed := r.ancestors(loss)
+	r.divideAgain(needed)
 	clear(r.batch)
 	clear(r.rowwise)
 	written, derived := map[string]bool{}, map[string]bool{}
@@ -136,7 +137,7 @@ func (r totalling) totalsOf(loss string) (totals []total, err error) {
 			if err := checkReduced(r.reductions, t.over); err != nil {
 				return nil, err
 			}
-			t.chosen = choiceOf(r.reductions, t.over) != ""
+			t.late = choiceOf(r.reductions, t.over) != "" || r.fromFinding(t.over)
 			totals, onBatch, from = append(totals, t), false, true
 		}
 		if onBatch && from && slices.ContainsFunc(op.OutputNames(), func(name string) bool { return needed[name] }) {
@@ -156,6 +157,26 @@ func (r totalling) totalsOf(loss string) (totals []total, err error) {
 		return nil, r.unclear(loss, "a loss that is no function of sums and means over the batch")
 	}
 	return totals, r.checkSize(totals)
+}
+
+// mostDivisions bounds how often shares are followed through a forward pass, once for each total that reduces rows which are computed with another.
+const mostDivisions = 8
+
+// divideAgain follows the shares once more, now that trainers share totals: rows that are computed with one are apart.
+func (r totalling) divideAgain(needed map[string]bool) {
+	known := map[string]bool{}
+	for range mostDivisions {
+		before := len(known)
+		for _, op := range r.forward {
+			if t, ok := r.totalBy(op); ok && r.shares != nil && needed[t.out] && r.records.once(t.out) && checkReduced(r.reductions, t.over) == nil {
+				known[t.out] = true
+			}
+		}
+		if len(known) == before {
+			return
+		}
+		divideShares(r.reductions, known)
+	}
 }
 
 // checkSize refuses totals that are too many to be shared.
@@ -211,6 +232,18 @@ func (r totalling) ancestors(name string) map[string]bool {
 		}
 	}
 	return needed
+}
+
+// fromFinding reports whether a variable is computed from what an op finds in records, so that its dims are known when this has run.
+func (r totalling) fromFinding(name string) bool {
+	for name := range r.ancestors(name) {
+		if op := r.writers[name]; op != nil {
+			if def, ok := Lookup(op.Type); ok && def.Finds != nil {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // totalOps are the types of ops that make totals.
