@@ -36,8 +36,7 @@ type RPNTargets struct {
 	First              bool    // take the first anchors, and not others in each step
 }
 
-// RPNTargetAssign chooses anchors that a region proposal network learns from. Only the run tells how many there are. The batch of a loss that depends on them cannot be
-// divided among trainers.
+// RPNTargetAssign chooses anchors that a region proposal network learns from. Only the run tells how many there are.
 //
 // Ops: rpn_target_assign, reshape2, gather.
 func RPNTargetAssign(anchors Anchors, objects Objects, take RPNTargets) AnchorTargets {

@@ -14,7 +14,7 @@
 // Running a Kernel allocates nothing.
 //
 // Files in reading order: def.go (Def and the registry), shapes.go, known.go and lod.go (what Infer sees), check.go (slots and attributes), binding.go and
-// env.go (what Bind and kernels see), control.go (blocks and arrays), steps.go (blocks of recurrent networks), tape.go, ranktable.go, accepted.go (attributes of other writers), grad.go, merge.go, totals.go, sharetotals.go and recomputed.go (what trainers share in a step), divide.go, stage.go (which ops are legal where), verify.go, checks.go (what tests check of every op), describe.go,
+// env.go (what Bind and kernels see), control.go (blocks and arrays), steps.go (blocks of recurrent networks), tape.go, ranktable.go, accepted.go (attributes of other writers), grad.go, merge.go, totals.go, sharetotals.go and recomputed.go (what trainers share in a step), divide.go, chosen.go, found.go, stage.go (which ops are legal where), verify.go, checks.go (what tests check of every op), describe.go,
 // table.go (the table in docs/ops.md), introduced.go and probe.go (columns of it).
 package ops
 
@@ -355,6 +355,9 @@ const (
 
 // RowsOfData exempts ops without gradient of class Control that write as many rows as their data says.
 var RowsOfData = map[Check]string{CheckLaw: "it writes as many rows as its data says, and no gradient flows through it: no loss of a cluster can depend on them"}
+
+// FoundRows exempts ops with a Finding: cases of single ops have no loss that ends with a sum or mean over the rows that they find. Package transpiler checks the losses of detectors.
+var FoundRows = map[Check]string{CheckLaw: "no gradient flows through it, and a loss of the rows that it finds needs other ops: package transpiler checks the losses of detectors"}
 
 // known reports whether c is one of the checks above.
 func (c Check) known() bool { return c == CheckGradient || c == CheckLaw }

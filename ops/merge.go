@@ -427,6 +427,8 @@ func mixes(op *program.Op, name string) error {
 	case "where_index", "masked_select":
 		hint = "train the model on one machine: how many rows there are depends on the batch; or choose rows by a mask that has the rows of the batch, and end with their sum or mean; " +
 			"or multiply the cost of each row by the mask, and divide the sum by that of the mask"
+	case "collect_fpn_proposals":
+		hint = "train the model on one machine: the op takes the best regions of all pictures together, and a trainer of a cluster has a part of them; or take the proposals of one feature map"
 	case "gather", "gather_nd":
 		hint = "train the model on one machine: the index counts rows of the whole batch, and a trainer of a cluster has a part of them; or feed positions within the record, and let the program put the " +
 			"number of the row before them (range from 0 to shape(x)[0]) for gather_nd; or compute the loss at all positions of a record, with a label that it ignores (ignore_index) where there is none"

@@ -28,7 +28,7 @@ func init() {
 	finds := &ops.Finding{Of: "Anchor", Index: map[string]string{"LocationIndex": "LocationIndex", "ScoreIndex": "ScoreIndex"},
 		Rows: map[string]string{"TargetBBox": "LocationIndex", "BBoxInsideWeight": "LocationIndex", "TargetLabel": "ScoreIndex"}}
 	ops.Register(ops.Def{
-		Type: "rpn_target_assign", Class: ops.Control, Exempt: ops.RowsOfData,
+		Type: "rpn_target_assign", Class: ops.Control, Exempt: ops.FoundRows,
 		Doc: "Chooses anchors that a region proposal network learns from (Ren et al. 2015, Faster R-CNN). An anchor is on an object if no other overlaps this object more, or if the overlap is at least " +
 			"rpn_positive_overlap; it is on background if no overlap reaches rpn_negative_overlap. Of each image it takes rpn_batch_size_per_im, of which at most the share rpn_fg_fraction is on objects: " +
 			"the first ones, or with use_random others in each step. Anchors that lie outside of the image by rpn_straddle_thresh pixels or more do not count. An image without objects has only background, where " +
@@ -40,7 +40,7 @@ func init() {
 		Infer: inferAnchors, Bind: byFloat("Anchor", bindAnchors[float32](false), bindAnchors[float64](false)), MixesRows: opkit.Mixes, Finds: finds,
 	})
 	ops.Register(ops.Def{
-		Type: "retinanet_target_assign", Class: ops.Control, Exempt: ops.RowsOfData,
+		Type: "retinanet_target_assign", Class: ops.Control, Exempt: ops.FoundRows,
 		Doc: "Says of all anchors what a RetinaNet should make of them (Lin et al. 2017). An anchor is on an object if no other overlaps this object more, or if the overlap is at least positive_overlap; it is " +
 			"on background if no overlap reaches negative_overlap, and is left out else. An image without objects has only background, where Fluid fails.",
 		Inputs:  append(append(objects[:2:2], ops.Slot{Name: "GtLabels", Doc: "int32 [rows, 1]: the class of each object, from 1"}), crowd...),

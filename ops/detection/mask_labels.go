@@ -16,7 +16,7 @@ const mostMask = 1 << 26
 
 func init() {
 	ops.Register(ops.Def{
-		Type: "generate_mask_labels", Class: ops.Control, Exempt: ops.RowsOfData,
+		Type: "generate_mask_labels", Class: ops.Control, Exempt: ops.FoundRows,
 		Doc: "Says what the masks of regions should be (He et al. 2017, Mask R-CNN). For each region with a class it takes the object whose polygons have a box that overlaps it most, and draws these polygons on " +
 			"resolution x resolution pixels that cover the region. The mask stands at the place of the class, and -1 elsewhere. An image without such regions gets its first one, with -1 everywhere. Polygons are " +
 			"drawn as in COCO: on pixels of a fifth, whose column in the middle decides.",

@@ -14,7 +14,7 @@ var usualWeights = []float32{0.1, 0.1, 0.2, 0.2}
 func init() {
 	perClass := " [rows, 4*class_nums]: at the place of the class of each region "
 	ops.Register(ops.Def{
-		Type: "generate_proposal_labels", Class: ops.Control, Exempt: ops.RowsOfData,
+		Type: "generate_proposal_labels", Class: ops.Control, Exempt: ops.FoundRows,
 		Doc: "Chooses regions that the second stage of a Faster R-CNN learns from (Ren et al. 2015), and says what they should become. The boxes of the objects count as regions, too. A region whose " +
 			"largest overlap with an object is at least fg_thresh has the class of that object; one with an overlap in [bg_thresh_lo, bg_thresh_hi) is background, class 0. Of each image it takes " +
 			"batch_size_per_im, of which at most the share fg_fraction has an object: the first ones, or with use_random others in each step. With is_cascade_rcnn it takes all that have an area and whose " +

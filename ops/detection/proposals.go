@@ -23,7 +23,7 @@ func init() {
 // registerProposals adds one generation of generate_proposals.
 func registerProposals(name string, image ops.Slot, attrs []ops.Attr, note string) {
 	ops.Register(ops.Def{
-		Type: name, Class: ops.Control, Exempt: ops.RowsOfData,
+		Type: name, Class: ops.Control, Exempt: ops.FoundRows,
 		Doc: "Finds regions of images that may hold objects (Ren et al. 2015, Faster R-CNN): takes the pre_nms_topN boxes of an image with the largest scores, reads them relative to their " +
 			"anchors, limits them to the image, drops those with a side below min_size, and keeps the best post_nms_topN of boxes that overlap by more than nms_thresh." + note +
 			" An image without boxes gets one of zeros.",
