@@ -130,7 +130,7 @@ func (e *clusterExecutor) Load(ctx context.Context, from string, p *program.Prog
 	return report, err
 }
 
-// Train implements executor.Executor, and prints the name of the job. Without a loaded state the job begins with run.Params or initial values, also
+// Train implements executor.Executor, and prints the name of the job, and whether its checkpoints fail. Without a loaded state the job begins with run.Params or initial values, also
 // one that evaluates.
 func (e *clusterExecutor) Train(ctx context.Context, p *program.Program, run executor.TrainOptions,
 	each func(executor.StepResult) error) (s executor.Summary, err error) {
@@ -138,8 +138,10 @@ func (e *clusterExecutor) Train(ctx context.Context, p *program.Program, run exe
 	var saves atomic.Pointer[string]
 	ctx, release := e.untilSaved(ctx, &saves)
 	defer release()
+	checkpoints := &checkpointNotices{client: e.Client(), to: e.notices}
+	each = checkpoints.watch(ctx, each)
 	submitted := func(job string) {
-		id = job
+		id, checkpoints.id = job, job
 		saves.Store(&job)
 		if e.notices != nil {
 			fmt.Fprintf(e.notices, "job %s on the listener at %s\n", id, e.Client().Address())
@@ -161,6 +163,7 @@ func (e *clusterExecutor) Train(ctx context.Context, p *program.Program, run exe
 	}
 	if err == nil && e.notices != nil && id != "" {
 		e.tellDiscarded(ctx, id)
+		checkpoints.look(ctx, true)
 	}
 	return s, fellSilent(err)
 }

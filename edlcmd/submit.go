@@ -242,18 +242,20 @@ func attachJob(ctx context.Context, c *console, f *findFlags, output string, eve
 		last.metrics = e.results
 		return r.evaluated(e)
 	})
-	summary, err := j.Follow(ctx, func(s executor.StepResult) error {
+	checkpoints := &checkpointNotices{client: client, id: j.ID, to: c.err}
+	summary, err := j.Follow(ctx, checkpoints.watch(ctx, func(s executor.StepResult) error {
 		if s.Attempt != attempt { // the job has started over
 			attempt, *result, last = s.Attempt, means{}, outcome{}
 		}
 		result.add(fetch, s)
 		return r.step(s)
-	})
+	}))
 	if ctx.Err() != nil && errors.Is(context.Cause(ctx), fault.Canceled) {
 		fmt.Fprintf(c.err, "job %s goes on; \"edl stop %s\" ends it\n", j.ID, j.ID)
 	}
 	if err != nil {
 		return fellSilent(err)
 	}
+	checkpoints.look(ctx, true)
 	return r.done(summary, result, last)
 }

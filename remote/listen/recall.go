@@ -140,7 +140,7 @@ func checkpointsOf(ctx context.Context, j *Job) (names []string) {
 }
 
 // hideGone leaves checkpoints out of the details of a job that has ended which are not there any more: those of a job that has succeeded are removed from the data
-// folder, and a user may have removed others. Buckets are not asked.
+// folder, and a user may have removed others. Why none could be made stays. Buckets are not asked.
 func hideGone(ctx context.Context, j *Job, d *rpc.JobDetails) {
 	if !j.Ended() || j.spec.Checkpoints == nil || bucket.IsURL(j.spec.Checkpoints.Store) {
 		return
@@ -148,7 +148,10 @@ func hideGone(ctx context.Context, j *Job, d *rpc.JobDetails) {
 	there := checkpointsOf(ctx, j)
 	if d.Queues != nil && !slices.Contains(there, d.Queues.Checkpoint.GetName()) {
 		d.Queues = proto.CloneOf(d.Queues)
-		d.Queues.Checkpoint = nil
+		last := d.Queues.Checkpoint
+		if d.Queues.Checkpoint = nil; last.GetFailingSinceMs() > 0 {
+			d.Queues.Checkpoint = &job.CheckpointStatus{Store: last.Store, FailingSinceMs: last.FailingSinceMs, Failure: last.Failure}
+		}
 	}
 	if len(there) == 0 {
 		d.Spec = proto.CloneOf(d.Spec)

@@ -90,4 +90,9 @@ func TestRecall(t *testing.T) {
 	if hideGone(t.Context(), j, details); details.Queues.Checkpoint != nil || details.Spec.Checkpoints != nil || before.Checkpoints == nil || mayResume(t.Context(), m, j, true) {
 		t.Errorf("a job whose folder is gone: %v", details)
 	}
+	j.reports.queues = &rpc.QueuesResponse{Checkpoint: &job.CheckpointStatus{Name: there[0], Steps: 8, FailingSinceMs: 5}}
+	details = j.Show(context.Background())
+	if hideGone(t.Context(), j, details); details.Queues.Checkpoint.GetFailingSinceMs() != 5 || details.Queues.Checkpoint.Name != "" || details.Queues.Checkpoint.Steps != 0 {
+		t.Errorf("a job whose last checkpoints have failed: %v", details.Queues.Checkpoint)
+	}
 }
