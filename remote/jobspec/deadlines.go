@@ -90,7 +90,7 @@ type Deadlines struct {
 	// Linger is how long a coordinator whose job has ended waits for the listener to read the last steps. When it passes, it ends, and the listener
 	// may miss them.
 	Linger time.Duration
-	// LastReports is how long the listener waits, when all roles have ended, for the rest of what they reported. When it passes, the status of the
+	// LastReports is how long the listener waits, when all roles have ended, for the next of what they reported. When it passes and nothing has come, the status of the
 	// job is what was heard until then. Nobody is left to send more, so it covers only what is on its way.
 	LastReports time.Duration
 	// LostLease is how long a role whose lease is lost has to end by itself. When it passes, it is killed, because its place is wanted by its next

@@ -3,6 +3,7 @@ package listen
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/edl-go/edl/fault"
@@ -78,6 +79,38 @@ func TestSuspensionHearsOfAllSteps(t *testing.T) {
 	awaitTold(t.Context(), j, 6) // returns, although nobody tells it
 	if j.next != 5 {
 		t.Errorf("the next step is %d, want 5", j.next)
+	}
+}
+
+// A listener that has slept until the end of its job hears all steps, however long it reads. When nothing comes any more, it does not wait.
+func TestLastStepsAreHeard(t *testing.T) {
+	for name, c := range map[string]struct {
+		steps uint64
+		ends  bool
+	}{"all come": {40, true}, "some come": {7, false}, "none comes": {0, false}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				j := &Job{limits: jobspec.Deadlines{LastReports: time.Second, Start: time.Minute}}
+				run := &jobRun{job: j, watcher: newWatcher(j, nil), finals: &finalReports{}}
+				go func() {
+					for range c.steps {
+						time.Sleep(600 * time.Millisecond)
+						j.withLock(func() { run.watcher.next++ })
+					}
+					if c.ends {
+						j.withLock(func() { run.watcher.end(&job.JobStatus{State: job.State_SUCCEEDED}) })
+					}
+				}()
+				began := time.Now()
+				run.awaitFinals(t.Context())
+				if heard := run.watcher.heard(); heard != c.steps {
+					t.Errorf("%d steps are heard of %d, after %v", heard, c.steps, time.Since(began))
+				}
+				if took := time.Since(began); !c.ends && took > time.Duration(c.steps+3)*time.Second {
+					t.Errorf("it waits %v for nothing", took)
+				}
+			})
+		})
 	}
 }
 

@@ -181,15 +181,25 @@ func endRoles(j *Job) {
 	j.roles = nil
 }
 
-// awaitFinals waits for the last steps, queues and ledger, but no longer than limits.LastReports.
+// awaitFinals waits for the last steps, queues and ledger. What a listener that was paused finds may take long to read: it gives up when limits.LastReports have passed without a step, and after
+// limits.Start in any case.
 func (c *jobRun) awaitFinals(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, c.job.limits.LastReports)
+	ctx, cancel := context.WithTimeout(ctx, c.job.limits.Start)
 	defer cancel()
-	select {
-	case <-c.watcher.told():
-	case <-ctx.Done():
+	for told := c.watcher.told(); ; {
+		before := c.watcher.heard()
+		waiting, stop := context.WithTimeout(ctx, c.job.limits.LastReports)
+		select {
+		case <-told:
+		case <-waiting.Done():
+		}
+		if waiting.Err() == nil || ctx.Err() != nil || c.watcher.heard() == before {
+			c.finals.wait(waiting.Done())
+			stop()
+			return
+		}
+		stop()
 	}
-	c.finals.wait(ctx.Done())
 }
 
 // countLast counts the steps of a job that has ended well while the listener slept, so that it has not heard the last ones: their number is durable.

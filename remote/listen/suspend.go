@@ -215,11 +215,13 @@ func suspendRoles(ctx context.Context, c *jobRun) error {
 	}
 }
 
-// awaitTold waits until the steps below a number are told, for as long as the last reports of a job may take. The steps of a checkpoint are not trained again, and the
+// awaitTold waits until the steps below a number are told. It gives up when limits.LastReports have passed without an event. The steps of a checkpoint are not trained again, and the
 // roles that report them are about to end: who follows the job would never hear of the rest.
 func awaitTold(ctx context.Context, j *Job, steps uint64) {
-	ctx, cancel := context.WithTimeout(ctx, j.limits.LastReports)
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	quiet := time.AfterFunc(j.limits.LastReports, cancel)
+	defer quiet.Stop()
 	told := func() (all bool) {
 		j.withLock(func() { all = j.next >= steps })
 		return all
@@ -232,6 +234,7 @@ func awaitTold(ctx context.Context, j *Job, steps uint64) {
 		if told() {
 			return io.EOF
 		}
+		quiet.Reset(j.limits.LastReports)
 		return nil
 	})
 }

@@ -77,6 +77,13 @@ func (w *watcher) told() <-chan struct{} {
 	return w.all
 }
 
+// heard is how many events of its coordinator it has read. It never stays while events come.
+func (w *watcher) heard() uint64 {
+	w.job.mu.Lock()
+	defer w.job.mu.Unlock()
+	return w.next
+}
+
 // take enters the events of a message of a stream. The stream ends with ctx. Watchers are told the steps before the job can hear of its end: nothing is
 // told after that.
 func (w *watcher) take(ctx context.Context, m *rpc.WatchResponse) error {
