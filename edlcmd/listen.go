@@ -94,7 +94,7 @@ func (f *listenFlags) addTo(cmd *cobra.Command, c *console) {
 	flags.StringVar(&f.cgroup, "cgroup", "", "with --cores or --memory: give each role a group of its own in the control group (version 2) of the folder `DIR`, which this user may change and which has no process")
 	flags.DurationVar(&f.bounds.running, "max-job-time", 0, "end a job that has run for `TIME`, without the time in which it waits; it can be resumed (default: none)")
 	flags.Int64Var(&f.bounds.mib, "max-job-disk", 0, "end a job that has more than `N` MiB in the data folder, with its checkpoints there (default: none)")
-	flags.IntVar(&f.history.jobs, "keep-jobs", 100, "remember the last `N` jobs, with those that have ended")
+	flags.IntVar(&f.history.jobs, "keep-jobs", 100, "remember the last `N` jobs of each namespace, with those that have ended")
 	flags.Int64Var(&f.history.mib, "keep-mib", 4096, "forget the oldest jobs that have ended when what is kept of them is more than `N` MiB")
 	f.launcher = c.launcherFlag(cmd)
 	flags.DurationVar(&f.life, "credential-life", listen.CredentialLife, "let certificates of roles and of this listener be valid for `TIME`; others take their place when a third of it is over")

@@ -195,7 +195,7 @@ func (o *listening) secrets() (files []string) {
 	return files
 }
 
-// WithHistory says how many jobs the listener remembers, those that have ended among them, and how many bytes of those that have ended may stay in its data
+// WithHistory says how many jobs of each namespace the listener remembers, those that have ended among them, and how many bytes of those that have ended may stay in its data
 // folder. The oldest are forgotten first. 0 is the default: 100 jobs, and 4 GiB.
 func WithHistory(jobs int, bytes int64) Option {
 	return func(o *listening) { o.maxJobs, o.maxJobBytes = jobs, bytes }

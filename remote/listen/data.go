@@ -214,7 +214,7 @@ func (d *Data) remove(id string, runs func(id string) bool) error {
 // maxContinued bounds a chain of jobs that resume each other.
 const maxContinued = 64
 
-// trim removes the folders of the oldest jobs that do not run, beyond a number.
+// trim removes the folders of the oldest jobs that do not run, beyond a number in each namespace, and beyond maxNamespaces times that number in all.
 func (d *Data) trim(runs func(id string) bool, most int) error {
 	entries, err := os.ReadDir(d.jobs())
 	if err != nil {
@@ -231,7 +231,12 @@ func (d *Data) trim(runs func(id string) bool, most int) error {
 		}
 	}
 	slices.SortFunc(list, func(a, b kept) int { return cmp.Or(b.at.Compare(a.at), cmp.Compare(a.id, b.id)) })
-	for _, k := range list[min(most, len(list)):] {
+	of := map[string]int{}
+	for i, k := range list {
+		namespace := jobspec.NamespaceOf(k.id)
+		if of[namespace]++; of[namespace] <= most && i < maxNamespaces*most {
+			continue
+		}
 		if err := os.RemoveAll(d.folder(k.id)); err != nil {
 			return fault.File(fault.Unavailable, d.folder(k.id), err)
 		}

@@ -84,6 +84,16 @@ func TestDataFolder(t *testing.T) {
 		!d.has("oldest") {
 		t.Errorf("the oldest beyond two that do not run are removed: %v", err)
 	}
+	for i, id := range []string{"ads.new", "ads.old", "ads.older"} { // older than all of the others
+		keep(id, "")
+		at := time.Unix(int64(1e8-i), 0)
+		if err := os.Chtimes(d.folder(id), at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := d.trim(none, 2); err != nil || !d.has("new") || d.has("oldest") || !d.has("ads.new") || !d.has("ads.old") || d.has("ads.older") {
+		t.Errorf("two of each namespace stay: %v", err)
+	}
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package listen
 import (
 	"context"
 	"io/fs"
+	"maps"
 	"path"
 	"path/filepath"
 	"slices"
@@ -13,8 +14,9 @@ import (
 	"github.com/edl-go/edl/remote/jobspec"
 )
 
-// This file is for the jobs that have ended. A listener remembers the last ones, with their events and logs, as long as neither their number (Config.MaxJobs) nor
-// the bytes that they have in its data folder (Config.MaxJobBytes) are too many. The next listener with the folder remembers the same ones.
+// This file is for the jobs that have ended. A listener remembers the last ones of each namespace, with their events and logs, as long as neither their number there (Config.MaxJobs) nor
+// the bytes that all have in its data folder (Config.MaxJobBytes) are too many. So one namespace pushes out no job of another: where all together are too many, the namespace that has the
+// most gives way. The next listener with the folder remembers the same ones.
 
 // defaultJobBytes bounds what jobs that have ended have in the data folder where Config says nothing.
 const defaultJobBytes = 4 << 30
@@ -22,23 +24,62 @@ const defaultJobBytes = 4 << 30
 // maxPattern bounds the pattern of a ListRequest.
 const maxPattern = 256
 
-// forget drops the oldest jobs that have ended, until there is room for more jobs and the bytes of those that stay are within bounds. m.mu is held.
-func (m *Manager) forget(more int) {
-	var bytes int64
-	for _, j := range m.jobs {
-		bytes += j.written
-	}
-	for _, id := range slices.Clone(m.order) {
-		if len(m.order)+more <= m.cfg.MaxJobs && bytes <= m.cfg.MaxJobBytes {
+// maxNamespaces bounds what there is of all namespaces together, of which each may have so much: there may be any number of namespaces.
+const maxNamespaces = 16
+
+// forget drops the oldest jobs that have ended, until there is room for more jobs in a namespace and the bytes of those that stay are within bounds. m.mu is held.
+func (m *Manager) forget(namespace string, more int) {
+	for {
+		id := tooMuch(m, namespace, more)
+		if id == "" {
 			return
 		}
-		if j := m.jobs[id]; j.Ended() {
-			bytes -= j.written
-			forgetRun(m, id)
-			delete(m.jobs, id)
-			m.order = slices.DeleteFunc(m.order, func(o string) bool { return o == id })
+		forgetRun(m, id)
+		delete(m.jobs, id)
+		m.order = slices.DeleteFunc(m.order, func(o string) bool { return o == id })
+	}
+}
+
+// tooMuch is the job that has to be forgotten first; empty: none. m.mu is held.
+func tooMuch(m *Manager, namespace string, more int) string {
+	var all int64
+	jobs, ended, bytes := map[string]int{namespace: more}, map[string]int{}, map[string]int64{} // by namespace
+	oldest := map[string]string{}                                                               // that has ended
+	for _, id := range m.order {
+		j, of := m.jobs[id], jobspec.NamespaceOf(id)
+		jobs[of]++
+		all += j.written
+		if !j.Ended() {
+			continue
+		}
+		ended[of]++
+		bytes[of] += j.written
+		if oldest[of] == "" {
+			oldest[of] = id
 		}
 	}
+	for of, n := range jobs {
+		if n > m.cfg.MaxJobs && oldest[of] != "" {
+			return oldest[of]
+		}
+	}
+	switch {
+	case len(m.order)+more > maxNamespaces*m.cfg.MaxJobs:
+		return oldest[most(ended)]
+	case all > m.cfg.MaxJobBytes:
+		return oldest[most(bytes)]
+	}
+	return ""
+}
+
+// most is the namespace that has the most of something, and of several the first by name; empty: there is none.
+func most[N int | int64](of map[string]N) (namespace string) {
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		if namespace == "" || of[name] > of[namespace] {
+			namespace = name
+		}
+	}
+	return namespace
 }
 
 // noteEnd counts what a job that has ended has in the data folder, and forgets what is too much then.
@@ -51,7 +92,7 @@ func noteEnd(m *Manager, j *Job) {
 	defer m.mu.Unlock()
 	if m.jobs[j.ID] == j {
 		j.written = bytes
-		m.forget(0)
+		m.forget("", 0)
 	}
 }
 

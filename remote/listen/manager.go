@@ -71,7 +71,7 @@ type Config struct {
 	Node          string                // name of this machine, among the nodes; empty: that of the system
 	Spread        bool                  // roles run on nodes, which SetNodes names, and not on this machine
 	Sharing       schedule.Policy       // how they share; the zero value: schedule.DefaultPolicy
-	MaxJobs       int                   // jobs that are remembered, when the oldest have ended; 0: 100
+	MaxJobs       int                   // jobs of each namespace that are remembered, when the oldest have ended; 0: 100
 	MaxJobBytes   int64                 // of jobs that have ended, in the data folder; 0: 4 GiB
 	MaxTime       time.Duration         // for which each job may run, without the time in which it waits or is suspended; 0: without bound
 	TraceRounds   uint64                // roles tell the listener of each round whose number is a multiple of this; 0: of none
@@ -79,7 +79,7 @@ type Config struct {
 	// StateDir is the directory for kept states; empty: RunDir, else the directory for temporary files. With Kept and Data they are in the folder "kept" there, or of the data
 	// folder, and outlive the listener: no other listener may have the same directory. If roles run on other machines, they must reach it under the same path.
 	StateDir      string
-	MaxStates     int                   // that are held at a time; 0: 100
+	MaxStates     int                   // of each namespace that are held at a time; 0: 100
 	MaxStateBytes int64                 // of all of them together; 0: 64 GiB
 	Allowed       Allowed               // what jobs may read and write
 	Authority     *credential.Authority // issues the credentials of listener and roles; nil: they have none, and ask for none
@@ -290,7 +290,7 @@ func (m *Manager) add(j *Job, kept *state.KeptJob, access credential.Access) err
 	if err := m.queue.enter(j.ID, schedule.Submitted{Job: m.queue.jobOf(j)}); err != nil {
 		return err
 	}
-	m.forget(1)
+	m.forget(jobspec.NamespaceOf(j.ID), 1)
 	if err := beginRun(m, j, kept); err != nil {
 		m.queue.left(j.ID)
 		return err

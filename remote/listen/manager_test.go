@@ -77,6 +77,32 @@ func TestOldJobsAreForgotten(t *testing.T) {
 	}
 }
 
+// Each namespace has a history of its own: many jobs of one push out none of another.
+func TestHistoryOfNamespaces(t *testing.T) {
+	h := newHarness(t, listen.Config{MaxJobs: 2}, all(idle))
+	begin := func(namespace, name string) {
+		spec := fedAs(t, name)
+		spec.Namespace = namespace
+		if err := h.begin(t, spec).Stop(bounded(t)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	begin("", "a")
+	begin("ads", "b")
+	for _, name := range []string{"c", "d", "e"} {
+		begin("rank", name)
+	}
+	begin("ads", "f")
+	begin("ads", "g")
+	var names []string
+	for _, j := range h.Jobs() {
+		names = append(names, j.ID)
+	}
+	if got := strings.Join(names, " "); got != "a rank.d rank.e ads.f ads.g" {
+		t.Errorf("jobs %s, want the last two of each namespace", got)
+	}
+}
+
 // A manager that closes ends its jobs and takes no more.
 func TestCloseEndsJobs(t *testing.T) {
 	h := newHarness(t, listen.Config{}, all(idle))

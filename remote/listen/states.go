@@ -120,44 +120,57 @@ func (s *states) newDir() (string, error) {
 	return dir, fault.Wrap(fault.Unavailable, "kept states", os.Mkdir(dir, 0o700))
 }
 
-// places is how many states there are, when all jobs that run have left theirs. The state of a job takes the place of the one that the job starts with,
+// places is how many states there are, when all jobs that run have left theirs: in all, and in a namespace. The state of a job takes the place of the one that the job starts with,
 // which its executor releases then. s.mu is held.
-func (s *states) places() int {
-	count, replaced := len(s.held), map[string]bool{}
+func (s *states) places(namespace string) (all, within int) {
+	count := func(id string) {
+		if all++; jobspec.NamespaceOf(id) == namespace {
+			within++
+		}
+	}
+	for id := range s.held {
+		count(id)
+	}
+	replaced := map[string]bool{}
 	for e := range s.coming {
 		if s.held[e.from] == nil || replaced[e.from] {
-			count++
+			count(e.id)
 		}
 		replaced[e.from] = true
 	}
-	return count
+	return all, within
 }
 
-// admit makes room for a number of states and bytes more, or says that there is none. s.mu is held.
-func (s *states) admit(places int, more int64) error {
+// admit makes room for a number of states in a namespace and bytes more, or says that there is none. Stale states of other namespaces give way only to bytes, and where there are
+// too many namespaces. s.mu is held.
+func (s *states) admit(namespace string, places int, more int64) error {
 	bytes := more
 	for _, k := range s.held {
 		bytes += k.bytes
 	}
-	for s.places()+places > s.maxCount || bytes > s.maxBytes {
+	for {
+		all, within := s.places(namespace)
+		full := within+places > s.maxCount
+		if !full && all+places <= maxNamespaces*s.maxCount && bytes <= s.maxBytes {
+			return nil
+		}
 		oldest := ""
 		for id, k := range s.held {
-			stale := k.users == 0 && !k.pending && time.Since(k.used) > staleAfter
+			stale := k.users == 0 && !k.pending && time.Since(k.used) > staleAfter && (!full || jobspec.NamespaceOf(id) == namespace)
 			if stale && (oldest == "" || k.used.Before(s.held[oldest].used)) {
 				oldest = id
 			}
 		}
 		if oldest == "" {
 			return fault.E(fault.TooLarge, fault.At("listener"),
-				fault.Gotf("%d kept states of %d bytes, %d of them of jobs that run, and one more of %d", s.places(), bytes-more, len(s.coming), more),
-				fault.Wantf("at most %d states of %d bytes together", s.maxCount, s.maxBytes),
+				fault.Gotf("%d kept states in the namespace %s, and %d bytes in all, with those of jobs that run, and one more of %d", within, namespace, bytes-more, more),
+				fault.Wantf("at most %d states of each namespace, and %d bytes together", s.maxCount, s.maxBytes),
 				fault.Hintf("close executors that are not needed any more; the listener gives up a state that nobody has used for %v", staleAfter))
 		}
 		bytes -= s.held[oldest].bytes
 		s.held[oldest].released = true
 		s.removeUnused(oldest)
 	}
-	return nil
 }
 
 // removeUnused removes a released state if it is not in use. s.mu is held.
@@ -267,7 +280,7 @@ func (s *states) expect(owner, id, from, base string) (*expected, error) {
 	if s.held[from] != nil && !s.replaced(from) {
 		places = 0
 	}
-	if err := s.admit(places, 0); err != nil {
+	if err := s.admit(jobspec.NamespaceOf(id), places, 0); err != nil {
 		return nil, err
 	}
 	dir, err := s.newDir()
@@ -318,7 +331,7 @@ func (e *expected) keep() (p executor.Progress, err error) {
 	e.states.mu.Lock()
 	defer e.states.mu.Unlock()
 	delete(e.states.coming, e)
-	_ = e.states.admit(0, bytes) // releases stale ones; a job that has trained does not fail because others are large
+	_ = e.states.admit(jobspec.NamespaceOf(e.id), 0, bytes) // releases stale ones; a job that has trained does not fail because others are large
 	before := e.states.held[e.id]
 	e.states.held[e.id] = &keptState{dir: e.dir, owner: e.owner, bytes: bytes, used: time.Now()}
 	if err := e.states.note(e.id, content); err != nil {
@@ -400,7 +413,7 @@ func (s *states) write(ctx context.Context, m *rpc.StateValues) (id string, err 
 	}
 	id = jobspec.ID(namespace, "state-"+rand.Text()[:10])
 	s.mu.Lock()
-	if err = s.admit(1, bytes); err != nil {
+	if err = s.admit(namespace, 1, bytes); err != nil {
 		s.mu.Unlock()
 		return "", err
 	}

@@ -142,6 +142,14 @@ func TestBoundOfStates(t *testing.T) {
 	if !errors.Is(err, fault.TooLarge) || !strings.Contains(err.Error(), "close executors") {
 		t.Errorf("a third one: %v", err)
 	}
+	for range 2 { // those of another namespace are counted by themselves
+		if _, err := write(t, client, &rpc.StateValues{Namespace: "ads"}); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err = write(t, client, &rpc.StateValues{Namespace: "ads"}); !errors.Is(err, fault.TooLarge) || !strings.Contains(err.Error(), "namespace ads") {
+		t.Errorf("a third one of a namespace: %v", err)
+	}
 	if err := release(t, client, ids[0]); err != nil {
 		t.Error(err)
 	}

@@ -280,7 +280,7 @@ func TakeOver(ctx context.Context, m *Manager) error {
 	for _, begin := range wait {
 		begin()
 	}
-	m.forget(0) // the earlier listener may have remembered more
+	m.forget("", 0) // the earlier listener may have remembered more
 	return nil
 }
 
