@@ -398,17 +398,22 @@ func (c *Client) WriteState(ctx context.Context, values *rpc.StateValues) (strin
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	return asked(ctx, c, func() (string, error) { // one that was written, and its answer lost, is forgotten in its time
+	sent := &rpc.StateValues{Namespace: values.Namespace, Progress: values.Progress, Values: values.Values, Confirms: true}
+	id, err := asked(ctx, c, func() (string, error) { // one that was written, and its answer lost, is removed in its time
 		stream, err := c.service.WriteState(ctx)
 		if err != nil {
 			return "", err
 		}
-		if err = wire.Send(stream, values); err != nil && !errors.Is(err, io.EOF) { // io.EOF: the listener has ended the stream, and says why
+		if err = wire.Send(stream, sent); err != nil && !errors.Is(err, io.EOF) { // io.EOF: the listener has ended the stream, and says why
 			return "", err
 		}
 		r, err := stream.CloseAndRecv()
 		return r.GetState(), err
 	})
+	if err == nil {
+		_, err = c.ReadState(ctx, id, []string{""}) // names the state, and asks for none of its variables
+	}
+	return id, err
 }
 
 // ReleaseState lets the listener forget a state.

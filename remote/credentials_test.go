@@ -518,6 +518,9 @@ func TestWhatUsersMayDo(t *testing.T) {
 		}
 		return false
 	}
+	if !noted("ReadState", "user/alice/submitter", false) {
+		t.Error("alice has not confirmed that she knows the state that she has written")
+	}
 	for i := range methods.Len() {
 		m := methods.Get(i).Name()
 		asks := listenerMethods[m]

@@ -1856,6 +1856,7 @@ type StateValues struct {
 	Namespace     string                 `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"` // of WriteState: that of the jobs which may use the state; empty: default
 	Progress      *job.Progress          `protobuf:"bytes,1,opt,name=progress,proto3" json:"progress,omitempty"`
 	Values        []*job.Value           `protobuf:"bytes,2,rep,name=values,proto3" json:"values,omitempty"`
+	Confirms      bool                   `protobuf:"varint,4,opt,name=confirms,proto3" json:"confirms,omitempty"` // of WriteState: the caller names the state in another call when it has the answer. One that no call names for an hour is removed
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1909,6 +1910,13 @@ func (x *StateValues) GetValues() []*job.Value {
 		return x.Values
 	}
 	return nil
+}
+
+func (x *StateValues) GetConfirms() bool {
+	if x != nil {
+		return x.Confirms
+	}
+	return false
 }
 
 type ReadStateRequest struct {
@@ -9581,11 +9589,12 @@ const file_proto_rpc_rpc_proto_rawDesc = "" +
 	"\ahistory\x18\x05 \x01(\x04H\x00R\ahistory\x88\x01\x01B\n" +
 	"\n" +
 	"\b_history\"\x15\n" +
-	"\x13AcknowledgeResponse\"\x82\x01\n" +
+	"\x13AcknowledgeResponse\"\x9e\x01\n" +
 	"\vStateValues\x12\x1c\n" +
 	"\tnamespace\x18\x03 \x01(\tR\tnamespace\x12-\n" +
 	"\bprogress\x18\x01 \x01(\v2\x11.edl.job.ProgressR\bprogress\x12&\n" +
-	"\x06values\x18\x02 \x03(\v2\x0e.edl.job.ValueR\x06values\">\n" +
+	"\x06values\x18\x02 \x03(\v2\x0e.edl.job.ValueR\x06values\x12\x1a\n" +
+	"\bconfirms\x18\x04 \x01(\bR\bconfirms\">\n" +
 	"\x10ReadStateRequest\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x14\n" +
 	"\x05names\x18\x02 \x03(\tR\x05names\"*\n" +

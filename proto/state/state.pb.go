@@ -2295,6 +2295,7 @@ type KeptState struct {
 	Bytes         int64                  `protobuf:"varint,5,opt,name=bytes,proto3" json:"bytes,omitempty"`      // of them
 	Sum           uint32                 `protobuf:"fixed32,6,opt,name=sum,proto3" json:"sum,omitempty"`         // of their names and sizes
 	Content       uint32                 `protobuf:"fixed32,7,opt,name=content,proto3" json:"content,omitempty"` // CRC-32 of what they hold, one after the other, and of the Progress file; 0: a note of an earlier build, which says nothing of it
+	Unnamed       bool                   `protobuf:"varint,8,opt,name=unnamed,proto3" json:"unnamed,omitempty"`  // it was uploaded, and no call has named it yet
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2376,6 +2377,13 @@ func (x *KeptState) GetContent() uint32 {
 		return x.Content
 	}
 	return 0
+}
+
+func (x *KeptState) GetUnnamed() bool {
+	if x != nil {
+		return x.Unnamed
+	}
+	return false
 }
 
 // Supervision is a machine of package supervise. Times are nanoseconds of its clock.
@@ -3043,7 +3051,7 @@ const file_proto_state_state_proto_rawDesc = "" +
 	" \x01(\tR\bunpacked\x12\x1a\n" +
 	"\bexported\x18\v \x01(\tR\bexported\x12\x10\n" +
 	"\x03dir\x18\f \x01(\tR\x03dir\x12\x12\n" +
-	"\x04keep\x18\r \x01(\tR\x04keep\"\xa2\x01\n" +
+	"\x04keep\x18\r \x01(\tR\x04keep\"\xbc\x01\n" +
 	"\tKeptState\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05owner\x18\x02 \x01(\tR\x05owner\x12\x17\n" +
@@ -3051,7 +3059,8 @@ const file_proto_state_state_proto_rawDesc = "" +
 	"\x05files\x18\x04 \x01(\x03R\x05files\x12\x14\n" +
 	"\x05bytes\x18\x05 \x01(\x03R\x05bytes\x12\x10\n" +
 	"\x03sum\x18\x06 \x01(\aR\x03sum\x12\x18\n" +
-	"\acontent\x18\a \x01(\aR\acontent\"\xe0\x04\n" +
+	"\acontent\x18\a \x01(\aR\acontent\x12\x18\n" +
+	"\aunnamed\x18\b \x01(\bR\aunnamed\"\xe0\x04\n" +
 	"\vSupervision\x12\x1a\n" +
 	"\bpservers\x18\x01 \x01(\x05R\bpservers\x12\x16\n" +
 	"\x06wanted\x18\x02 \x01(\x05R\x06wanted\x12/\n" +

@@ -54,6 +54,7 @@ func (s *states) leave() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
+	s.stopTimers()
 	return nil
 }
 
@@ -74,7 +75,7 @@ func (s *states) note(id string, content uint32) error {
 		return nil
 	}
 	k := s.held[id]
-	m := &state.KeptState{Id: id, Owner: k.owner, KeptNs: time.Now().UnixNano(), Content: content}
+	m := &state.KeptState{Id: id, Owner: k.owner, KeptNs: time.Now().UnixNano(), Content: content, Unnamed: k.unnamed != nil}
 	if err := describe(k.dir, m); err != nil {
 		return fault.File(fault.Unavailable, k.dir, err)
 	}
@@ -162,11 +163,16 @@ func (s *states) recall() error {
 			s.log.Warn("a state that an earlier listener has kept is lost", "directory", dir, "error", err)
 			continue
 		}
-		if time.Since(used) > forgottenAfter || m.KeptNs < kept[m.Id] {
+		left := unnamedFor - time.Since(time.Unix(0, m.KeptNs))
+		if time.Since(used) > forgottenAfter || m.Unnamed && left <= 0 || m.KeptNs < kept[m.Id] {
 			continue
 		}
 		kept[m.Id] = m.KeptNs
-		s.held[m.Id] = &keptState{dir: dir, owner: m.Owner, bytes: m.Bytes, used: used, check: undamaged(s, dir, m)}
+		k := &keptState{dir: dir, owner: m.Owner, bytes: m.Bytes, used: used, check: undamaged(s, dir, m), content: m.Content}
+		s.held[m.Id] = k
+		if m.Unnamed {
+			s.awaitName(m.Id, k, min(left, unnamedFor)) // a clock may have been set back
+		}
 	}
 	return nil
 }
@@ -189,7 +195,7 @@ func readKept(dir string) (m *state.KeptState, used time.Time, err error) {
 	if _, found, err := executor.ReadProgress(dir); err != nil || !found {
 		return nil, used, cmp.Or(err, corrupt("no "+executor.ProgressFile))
 	}
-	there := &state.KeptState{Id: m.Id, Owner: m.Owner, KeptNs: m.KeptNs, Content: m.Content}
+	there := &state.KeptState{Id: m.Id, Owner: m.Owner, KeptNs: m.KeptNs, Content: m.Content, Unnamed: m.Unnamed}
 	if err := describe(dir, there); err != nil {
 		return nil, used, err
 	}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/edl-go/edl/executor"
@@ -17,7 +18,7 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// The next listener holds the states that are whole, and nobody gets one that the disk has damaged, or whose note is. A state of an upload whose answer was lost is one that nobody uses: it goes in time.
+// The next listener holds the states that are whole, and nobody gets one that the disk has damaged, or whose note is.
 func TestKeptStatesOfAnEarlierListener(t *testing.T) {
 	parent := t.TempDir()
 	open := func() *states {
@@ -97,4 +98,66 @@ func TestKeptStatesOfAnEarlierListener(t *testing.T) {
 	if want := []string{dirs[whole], dirs[whole] + lastingFile}; err != nil || !slices.Equal(left, want) {
 		t.Errorf("left are %v, %v, want %v", left, err, want)
 	}
+}
+
+// An upload whose sender says that it confirms is removed when no call has named it for an hour, by this listener or the next one. One that was named stays, and so does that of a sender that
+// does not confirm.
+func TestUploadsThatNobodyNames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		parent := t.TempDir()
+		open := func() *states {
+			t.Helper()
+			s := newStates(parent, true, 0, 0, slog.New(slog.DiscardHandler))
+			if err := s.recall(); err != nil {
+				t.Fatal(err)
+			}
+			s.sweep()
+			return s
+		}
+		s := open()
+		upload := func(confirms bool) string {
+			t.Helper()
+			id, err := s.write(t.Context(), &rpc.StateValues{Confirms: confirms, Values: []*job.Value{{Name: "w", Stream: tensor.AppendStream(nil, testkit.Random(t, tensor.Float32, 1, 3))}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return id
+		}
+		name := func(id string) error {
+			_, err := s.read(id, []string{""})
+			return err
+		}
+		lost, before, unsure, named := upload(true), upload(true), upload(false), upload(true)
+		if err := name(named); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(unnamedFor - time.Second)
+		if err := errors.Join(name(before), s.leave()); err != nil {
+			t.Fatal(err)
+		}
+		s = open() // in time for one of them
+		late := upload(true)
+		if s.held[lost] == nil {
+			t.Error("the next listener does not hold an upload that somebody may name")
+		}
+		time.Sleep(2 * time.Second)
+		there := func(ids ...string) {
+			t.Helper()
+			for _, id := range []string{lost, before, unsure, named, late} {
+				if want := slices.Contains(ids, id); (s.held[id] != nil) != want {
+					t.Errorf("of the uploads lost %s, before %s, unsure %s, named %s and late %s, %s is held: %t", lost, before, unsure, named, late, id, !want)
+				}
+			}
+		}
+		there(before, unsure, named, late)
+		if err := s.leave(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(unnamedFor)
+		s = open() // too late for the other
+		there(before, unsure, named)
+		if err := errors.Join(name(named), name(unsure), s.close()); err != nil {
+			t.Error(err)
+		}
+	})
 }

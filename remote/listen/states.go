@@ -36,6 +36,9 @@ const (
 	defaultStates     = 100
 	defaultStateBytes = 64 << 30
 	staleAfter        = 24 * time.Hour // since a state was last used. It is released before the listener refuses another one
+	// An upload whose sender says that it confirms is removed if no call has named it for unnamedFor: its answer was lost, or its sender is gone. A sender confirms at once, so this is
+	// not how long it may wait with its job.
+	unnamedFor = time.Hour
 )
 
 // A states holds the kept states of a listener: what an executor leaves there from one job to the next. Each has an id, and a directory with one file
@@ -72,6 +75,8 @@ type keptState struct {
 	released bool
 	used     time.Time
 	check    func() error // compares its files with the note of an earlier listener; nil: this one has kept it
+	unnamed  *time.Timer  // removes an upload that no call has named; nil: one has, or its sender does not confirm
+	content  uint32       // of such an upload, for its note
 }
 
 func newStates(parent string, lasting bool, count int, bytes int64, log *slog.Logger) *states {
@@ -84,6 +89,7 @@ func (s *states) close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
+	s.stopTimers()
 	clear(s.held)
 	if s.root == "" {
 		return nil
@@ -94,6 +100,40 @@ func (s *states) close() error {
 	}
 	s.root = ""
 	return fault.Wrap(fault.Unavailable, "kept states", err)
+}
+
+// stopTimers ends what removes uploads. s.mu is held.
+func (s *states) stopTimers() {
+	for _, k := range s.held {
+		if k.unnamed != nil {
+			k.unnamed.Stop()
+		}
+	}
+}
+
+// awaitName removes an upload in a while, unless a call names it before. s.mu is held.
+func (s *states) awaitName(id string, k *keptState, while time.Duration) {
+	k.unnamed = time.AfterFunc(while, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if !s.closed && s.held[id] == k && k.unnamed != nil {
+			s.log.Info("an upload is removed that no call has named", "state", id)
+			k.released = true
+			s.removeUnused(id)
+		}
+	})
+}
+
+// named notes that a call has named a state. s.mu is held.
+func (s *states) named(id string, k *keptState) {
+	if k.unnamed == nil {
+		return
+	}
+	k.unnamed.Stop()
+	k.unnamed = nil
+	if err := s.note(id, k.content); err != nil {
+		s.log.Warn("the next listener may remove a state early, because its note cannot be written now", "state", id, "error", err)
+	}
 }
 
 // newDir makes the directory of a new state. s.mu is held.
@@ -176,6 +216,9 @@ func (s *states) admit(namespace string, places int, more int64) error {
 // removeUnused removes a released state if it is not in use. s.mu is held.
 func (s *states) removeUnused(id string) {
 	if k := s.held[id]; k != nil && k.released && k.users == 0 {
+		if k.unnamed != nil {
+			k.unnamed.Stop()
+		}
 		delete(s.held, id)
 		s.remove(k.dir)
 	}
@@ -231,6 +274,7 @@ func hold(s *states, id string) (k *keptState, done func(), err error) {
 		return nil, nil, noState(id)
 	}
 	k.users++
+	s.named(id, k)
 	s.touch(k)
 	return k, sync.OnceFunc(func() {
 		s.mu.Lock()
@@ -440,6 +484,10 @@ func (s *states) write(ctx context.Context, m *rpc.StateValues) (id string, err 
 		k.released = true
 	}
 	k.pending = false
+	if err == nil && m.Confirms {
+		k.content = content
+		s.awaitName(id, k, unnamedFor)
+	}
 	if err == nil {
 		if err = s.note(id, content); err != nil {
 			k.released = true
