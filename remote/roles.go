@@ -3,13 +3,13 @@ package remote
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os/signal"
 	"syscall"
 	"time"
 
-	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/remote/cluster"
 	"github.com/edl-go/edl/remote/launch"
@@ -65,7 +65,7 @@ func RunChild(ctx context.Context, stdin io.Reader, log io.Writer) (err error) {
 		return err
 	case <-lost:
 	}
-	gone := fault.E(fault.Canceled, fault.At(role.Name(spec)), fault.Got("the end of the process that started this role"))
+	gone := fmt.Errorf("%s: %w", role.Name(spec), role.ErrOrphan)
 	cancel(gone)
 	timer := time.NewTimer(orphanTime)
 	defer timer.Stop()

@@ -331,3 +331,45 @@ func (r joined) Coordinator(ctx context.Context) (string, error) {
 	r.then()
 	return r.Registry.Coordinator(ctx)
 }
+
+// A role that ends because whoever has started it is gone counts as lost at once: there is nobody else who tells. One that is ended gives its place up.
+func TestOrphanIsLost(t *testing.T) {
+	store := cluster.NewMemory()
+	ctx, cancel := context.WithCancel(bounded(t))
+	defer cancel()
+	watcher := open(t, store)
+	if err := watcher.SetDesired(ctx, 2); err != nil {
+		t.Fatal(err)
+	}
+	lost, err := watcher.WatchLost(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	specs := roleSpecs(t, 1<<20)
+	end, ends := map[string]context.CancelCauseFunc{}, map[string]chan error{}
+	for _, s := range specs {
+		own, cancel := context.WithCancelCause(ctx)
+		ended := make(chan error, 1)
+		end[role.Name(s)], ends[role.Name(s)] = cancel, ended
+		registry := open(t, store)
+		go func() {
+			defer close(ended)
+			ended <- role.Run(own, s, role.Options{Registry: registry})
+		}()
+	}
+	awaitStep(ctx, t, watcher, specs[0].Job)
+	end["trainer-1"](fault.E(fault.Canceled, fault.Got("a command")))
+	<-ends["trainer-1"]
+	end["pserver-0"](role.ErrOrphan)
+	if m := <-lost; m != (cluster.Member{Role: job.Role_PSERVER}) {
+		t.Errorf("%v is lost", m)
+	}
+	cancel()
+	for _, ended := range ends {
+		for err := range ended {
+			if err == nil {
+				t.Error("a role has ended well")
+			}
+		}
+	}
+}

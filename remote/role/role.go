@@ -320,15 +320,23 @@ func lostLease(m cluster.Membership) error {
 	return fault.E(fault.Fenced, fault.At(m.Member().String()), fault.Got("a lost lease"), fault.Want("a live one"), fault.Hint("start the role again"))
 }
 
-// leave gives a membership up, however the role has ended: the role's launcher reports that. A role whose lease is lost has nothing to give up.
+// ErrOrphan is the cause of the end of the context of Run when the process is gone that has started the role.
+var ErrOrphan = fault.E(fault.Canceled, fault.Got("the end of the process that started this role"))
+
+// leave gives a membership up, however the role has ended: the role's launcher reports that. An orphan has none, so it counts as lost: a listener that cannot reach the machine would else take it for
+// one that runs. A role whose lease is lost has nothing to give up.
 func (r *runner) leave(ctx context.Context, m cluster.Membership) error {
 	select {
 	case <-m.Done():
 		return nil
 	default:
 	}
+	orphan := errors.Is(context.Cause(ctx), ErrOrphan)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.deadlines.ServerGrace)
 	defer cancel()
+	if orphan {
+		return r.registry.RevokeLease(ctx, m.Member(), m.Incarnation())
+	}
 	err := wire.Retry(ctx, func(id.Retry) error { return m.Leave(ctx) })
 	if since, _ := r.registry.Silent(); err != nil && !since.IsZero() {
 		r.log.Warn("the key of the role stays until its lease ends", "error", err)
