@@ -192,6 +192,8 @@ func checkpointText(k *job.CheckpointStatus, begun uint64) string {
 	switch {
 	case k.Name == "" && begun > 0:
 		text = fmt.Sprintf("none since the job began after %d steps, in %s", begun, k.Store)
+	case k.Name == "" && k.FailingSinceMs > 0: // those of a job that has ended may be removed
+		text = "none in " + k.Store
 	case k.Name != "":
 		text = fmt.Sprintf("after %d steps, %d bytes, in %s", k.Steps, k.Bytes, k.Store)
 	}

@@ -74,9 +74,9 @@ func TestCheckpointOfAJob(t *testing.T) {
 		"after 100 steps, 12 bytes, in ckpt": {Store: "ckpt", Name: "x", Steps: 100, Bytes: 12},
 		"after 100 steps, 12 bytes, in ckpt; fails since 1970-01-01T00:00:05Z: disk full": {Store: "ckpt", Name: "x", Steps: 100, Bytes: 12, FailingSinceMs: 5000,
 			Failure: wire.FailureOf(fault.New(fault.Unavailable, "disk full"))},
-		"none yet in ckpt; fails since 1970-01-01T00:00:05Z: pserver 1: unavailable: got no room, want 2 GB; free some": {Store: "ckpt", FailingSinceMs: 5000,
+		"none in ckpt; fails since 1970-01-01T00:00:05Z: pserver 1: unavailable: got no room, want 2 GB; free some": {Store: "ckpt", FailingSinceMs: 5000,
 			Failure: wire.FailureOf(fault.E(fault.Unavailable, fault.At("pserver 1"), fault.Got("no room"), fault.Want("2 GB"), fault.Hint("free some")))},
-		"none yet in ckpt; fails since 1970-01-01T00:00:05Z": {Store: "ckpt", FailingSinceMs: 5000},
+		"none in ckpt; fails since 1970-01-01T00:00:05Z": {Store: "ckpt", FailingSinceMs: 5000},
 	} {
 		if got := checkpointText(status, 0); got != want {
 			t.Errorf("%q, want %q", got, want)

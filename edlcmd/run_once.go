@@ -160,8 +160,9 @@ func readFeeds(p, whole *program.Program, values, offsets []string, budget *tens
 	for name, path := range paths {
 		declared, ok := whole.Global().Var(name)
 		if !ok {
-			return nil, fault.E(fault.NotFound, fault.At("--feed"), fault.Var(name), fault.Got("a name that the program does not declare"),
-				fault.Want(wantedFeeds(whole)))
+			unknown := whole.Global().Unknown(name, wantedFeeds(whole))
+			unknown.Where, unknown.Got = "--feed", "a name that the program does not declare"
+			return nil, unknown
 		}
 		if feed[name] != nil {
 			return nil, fedTwice(name)
