@@ -118,3 +118,24 @@ func TestTopOfAsManyAsDataSay(t *testing.T) {
 		}
 	}
 }
+
+// A mask has as many places as a number that the program computes of lengths, which are halves of those that are fed.
+func TestMaskOfLengthsThatAreComputed(t *testing.T) {
+	m := layers.NewModel()
+	lengths := layers.Data(m, "lengths", layers.Dims(), layers.DType(tensor.Int64))
+	halves := layers.Op(m, "elementwise_floordiv", layers.In{"X": {lengths}, "Y": {layers.Counter(m, 2)}}, nil).One("Out")
+	most := layers.Op(m, "reduce_max", layers.In{"X": {halves}}, layers.Attrs{"reduce_all": true}).One("Out")
+	mask := layers.Op(m, "sequence_mask", layers.In{"X": {halves}, "MaxLenTensor": {most}}, layers.Attrs{"out_dtype": int32(tensor.Int64)}).One("Y")
+	p, exe := finished(t, m), executor.New()
+	defer exe.Close()
+	for _, c := range []struct{ fed, want []int64 }{{[]int64{5, 2}, []int64{1, 1, 1, 0}}, {[]int64{2, 7}, []int64{1, 0, 0, 1, 1, 1}}} {
+		fed, _ := tensor.FromSlice(c.fed, int64(len(c.fed)))
+		got, err := exe.Run(t.Context(), p, executor.Feed{"lengths": fed}, mask.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(got[0].Int64s(), c.want) {
+			t.Errorf("the mask of halves of %v is %v, want %v", c.fed, got[0].Int64s(), c.want)
+		}
+	}
+}

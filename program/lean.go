@@ -18,6 +18,7 @@ var leanGradients = map[string]struct {
 	"graph_send_recv":      {"Out", []string{"Out_size"}},
 	"graph_send_ue_recv":   {"Out", []string{"Out_size"}},
 	"group_norm":           {"Y", []string{"X"}}, // Fluid before 1.8 computes from Y
+	"lod_reset":            {"Out", []string{"Y"}},
 	"multiplex":            {"Out", []string{"X"}},
 	"pad":                  {"Out", []string{"X"}},
 	"pad_constant_like":    {"Out", []string{"X"}},

@@ -69,7 +69,7 @@ func init() {
 			{Name: "MaxLenTensor", Doc: "gives maxlen", Dispensable: true}},
 		Outputs: []ops.Slot{{Name: "Y", Doc: "dims of X, and as the last one maxlen"}},
 		Attrs: []ops.Attr{
-			{Name: "maxlen", Doc: "how many places; below 0, the largest X", Default: int32(-1), Tensor: "MaxLenTensor"},
+			{Name: "maxlen", Doc: "how many places; below 0, the largest X", Default: int32(-1), Tensor: "MaxLenTensor", Opens: true},
 			{Name: "out_dtype", Doc: "element type of Y: bool 0, int32 2, int64 3, float32 5 or float64 6", Kind: int32(0)}},
 		Infer: inferSequenceMask,
 		MakesLoD: func(op *program.Op) bool {
@@ -254,7 +254,10 @@ func inferSequenceMask(s *ops.Shapes) error {
 		return err
 	}
 	length := s.Int("maxlen")
-	if length < 0 {
+	switch {
+	case length == ops.Open:
+		length = program.Unknown
+	case length < 0:
 		length = program.Unknown
 		if lengths := ops.Decide(s, "X"); lengths != nil {
 			length = 0
