@@ -54,7 +54,7 @@ func (s *states) leave() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	s.stopTimers()
+	stopTimers(s)
 	return nil
 }
 
@@ -171,7 +171,7 @@ func (s *states) recall() error {
 		k := &keptState{dir: dir, owner: m.Owner, bytes: m.Bytes, used: used, check: undamaged(s, dir, m), content: m.Content}
 		s.held[m.Id] = k
 		if m.Unnamed {
-			s.awaitName(m.Id, k, min(left, unnamedFor)) // a clock may have been set back
+			awaitName(s, m.Id, k, min(left, unnamedFor)) // a clock may have been set back
 		}
 	}
 	return nil

@@ -89,7 +89,7 @@ func (s *states) close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	s.stopTimers()
+	stopTimers(s)
 	clear(s.held)
 	if s.root == "" {
 		return nil
@@ -103,7 +103,7 @@ func (s *states) close() error {
 }
 
 // stopTimers ends what removes uploads. s.mu is held.
-func (s *states) stopTimers() {
+func stopTimers(s *states) {
 	for _, k := range s.held {
 		if k.unnamed != nil {
 			k.unnamed.Stop()
@@ -112,7 +112,7 @@ func (s *states) stopTimers() {
 }
 
 // awaitName removes an upload in a while, unless a call names it before. s.mu is held.
-func (s *states) awaitName(id string, k *keptState, while time.Duration) {
+func awaitName(s *states, id string, k *keptState, while time.Duration) {
 	k.unnamed = time.AfterFunc(while, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -125,7 +125,7 @@ func (s *states) awaitName(id string, k *keptState, while time.Duration) {
 }
 
 // named notes that a call has named a state. s.mu is held.
-func (s *states) named(id string, k *keptState) {
+func named(s *states, id string, k *keptState) {
 	if k.unnamed == nil {
 		return
 	}
@@ -274,7 +274,7 @@ func hold(s *states, id string) (k *keptState, done func(), err error) {
 		return nil, nil, noState(id)
 	}
 	k.users++
-	s.named(id, k)
+	named(s, id, k)
 	s.touch(k)
 	return k, sync.OnceFunc(func() {
 		s.mu.Lock()
@@ -486,7 +486,7 @@ func (s *states) write(ctx context.Context, m *rpc.StateValues) (id string, err 
 	k.pending = false
 	if err == nil && m.Confirms {
 		k.content = content
-		s.awaitName(id, k, unnamedFor)
+		awaitName(s, id, k, unnamedFor)
 	}
 	if err == nil {
 		if err = s.note(id, content); err != nil {
