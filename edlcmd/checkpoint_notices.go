@@ -24,12 +24,15 @@ type checkpointNotices struct {
 	failing bool      // as was told last
 }
 
-// watch returns each with a look at the checkpoints between two steps.
+// watch returns each with a look at the checkpoints between two steps. each may be nil.
 func (t *checkpointNotices) watch(ctx context.Context, each func(executor.StepResult) error) func(executor.StepResult) error {
 	t.next = time.Now().Add(checkpointsEvery)
 	return func(s executor.StepResult) error {
 		if time.Now().After(t.next) {
 			t.look(ctx, false)
+		}
+		if each == nil {
+			return nil
 		}
 		return each(s)
 	}

@@ -87,3 +87,11 @@ func TestRunTellsOfAStoreThatWentAway(t *testing.T) {
 		t.Errorf("told %q", &told)
 	}
 }
+
+// A run that nobody watches, as edl verify has it, has no function to call.
+func TestCheckpointNoticesWithoutAWatcher(t *testing.T) {
+	notices := &checkpointNotices{}
+	if err := notices.watch(t.Context(), nil)(executor.StepResult{}); err != nil {
+		t.Error(err)
+	}
+}
