@@ -154,18 +154,6 @@ func (a Access) Environment() []string {
 		EnvPassword + "=" + a.Password}
 }
 
-// ParseEndpoints reads what --etcd and EDL_ETCD hold: URLs or host:port, separated by commas.
-func ParseEndpoints(list string) ([]string, error) {
-	var endpoints []string
-	for _, e := range strings.Split(list, ",") {
-		if e = strings.TrimSpace(e); e != "" {
-			endpoints = append(endpoints, strings.TrimSuffix(e, "/"))
-		}
-	}
-	_, err := usesTLS(endpoints)
-	return endpoints, err
-}
-
 // Check reports what is missing or wrong, before anybody connects. It reads the files.
 func (a Access) Check(endpoints []string) error {
 	_, err := a.tls(endpoints)

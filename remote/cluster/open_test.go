@@ -4,7 +4,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -149,12 +148,5 @@ func TestAccessRefuses(t *testing.T) {
 		if err := c.access.Check(c.endpoints); (err == nil) != c.good || err != nil && !errors.Is(err, fault.InvalidArgument) {
 			t.Errorf("%s: %v", c.name, err)
 		}
-	}
-	endpoints, err := ParseEndpoints(" https://a:1, https://b:2/,")
-	if want := []string{"https://a:1", "https://b:2"}; err != nil || !slices.Equal(endpoints, want) {
-		t.Errorf("%v, %v", endpoints, err)
-	}
-	if _, err := ParseEndpoints(" "); !errors.Is(err, fault.InvalidArgument) {
-		t.Error(err)
 	}
 }
