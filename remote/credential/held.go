@@ -45,6 +45,9 @@ func newCredentials(certificate, key, authority []byte) (*Credentials, error) {
 		return nil, corrupt("an authority that does not decode")
 	}
 	h := &held{own: tls.Certificate{Certificate: [][]byte{certificate}, PrivateKey: signer, Leaf: own}, roots: x509.NewCertPool()}
+	if !bytes.Equal(root.RawIssuer, root.RawSubject) { // for a peer that only trusts the root of the PKI of this authority
+		h.own.Certificate = append(h.own.Certificate, authority)
+	}
 	h.roots.AddCert(root)
 	c := &Credentials{}
 	if c.name, err = NameOf(tls.ConnectionState{PeerCertificates: []*x509.Certificate{own}}); err != nil {
