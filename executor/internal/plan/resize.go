@@ -318,14 +318,12 @@ func (m *making) extend(v *variable) (err error) {
 
 // changeSequences is showSequences for a tensor that had other sequences. What is fed through the scope has its LoD.
 func (v *variable) changeSequences() {
-	if v.tensor == nil || v.place == scoped && v.writer < 0 || v.meta.LoD == nil && slices.EqualFunc(v.tensor.LoD(), v.meta.Sequences, countsSequences) {
+	if v.tensor == nil || v.place == scoped && v.writer < 0 {
 		return
 	}
 	v.tensor.SetLoD(nil)
 	v.showSequences()
 }
-
-func countsSequences(offsets []int64, n int64) bool { return int64(len(offsets)) == n+1 }
 
 // bind binds a node again. The new loops must be like the old ones.
 func (m *making) bind(n *node) bool {
