@@ -34,7 +34,11 @@ func TestBatchesOfAnySizeTrainAlike(t *testing.T) {
 			}
 			return feed
 		}},
-		"words":              {14, func(t *testing.T) *program.Program { p, _, _ := sentiment(t, 0.02); return p }, phrases},
+		"words": {14, func(t *testing.T) *program.Program { p, _, _ := sentiment(t, 0.02); return p }, phrases},
+		"the same tensors": {14, func(t *testing.T) *program.Program {
+			return fixture.ConvNet(t, 8, 3, true, 0.3, optimizer.Adam(0.01)).Program
+		}, refilled(func(i int) executor.Feed { return pictures(int64(2+i*5%11), 8) })},
+		"the same sequences": {14, func(t *testing.T) *program.Program { p, _, _ := sentiment(t, 0.02); return p }, refilled(phrases)},
 		"lengths make rows":  {14, expanded, phrases},
 		"steps of sequences": {14, stepped, phrases},
 	} {
@@ -76,6 +80,22 @@ func TestBatchesOfAnySizeTrainAlike(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// refilled gives feeds in the same tensors, one after the other, as a caller does that keeps their memory.
+func refilled(feed func(i int) executor.Feed) func(i int) executor.Feed {
+	all := executor.Feed{}
+	return func(i int) executor.Feed {
+		for name, t := range feed(i) {
+			if all[name] == nil {
+				all[name] = t.Clone()
+			}
+			if err := tensor.Assign(all[name], t); err != nil {
+				panic(err)
+			}
+		}
+		return all
 	}
 }
 

@@ -135,9 +135,10 @@ func DependenceOf(p *program.Program) Dependence {
 	return d
 }
 
-// MetaOf returns the type of a value that is fed, with all that a compiled program may depend on. It fails if offsets are wrong.
+// MetaOf returns the type of a value that is fed, with all that a compiled program may depend on. Nothing of it is memory of the value. It fails if offsets are wrong.
 func (d Dependence) MetaOf(name string, t *tensor.Tensor) (Meta, error) {
 	m := MetaOfValue(t)
+	m.Dims = slices.Clone(m.Dims) // a caller may give the tensor others
 	if d.LoD && len(t.LoD()) > 0 {
 		if err := tensor.CheckLoD(t); err != nil {
 			return m, fault.E(fault.KindOf(err), fault.Var(name), fault.Cause(err))
