@@ -103,11 +103,15 @@ type volume struct {
 	bytes   int64     // of them
 }
 
-// takes reports whether there is room for a line, and counts it.
+// takes reports whether there is room for a line, and counts it. Where lines have been left out, there is room for none until what a second gives is there: else every few lines of a log
+// that stays too large would be followed by one that says what is left out.
 func (v *volume) takes(bytes int) bool {
-	now := v.now()
+	now, most := v.now(), float64(logAtOnce)
+	if v.leftOut > 0 {
+		most -= logPerSecond
+	}
 	used := max(0, v.used-now.Sub(v.at).Seconds()*logPerSecond) + float64(bytes)
-	if used > logAtOnce {
+	if used > most {
 		v.leftOut++
 		v.bytes += int64(bytes)
 		return false

@@ -41,6 +41,18 @@ func TestVolumeOfALog(t *testing.T) {
 	if l.Flush(); out.Len() != (2048-1)<<10+len(left)-len("3 lines with 3072")+len("1 lines with 1024") {
 		t.Errorf("%d bytes in what two seconds have given, and what is left out at the end", out.Len())
 	}
+	fill(1)
+	out.Reset()
+	now = now.Add(time.Second / 2)
+	fill(1)
+	if out.Len() > 0 {
+		t.Errorf("%q half a second after lines were left out", out.String())
+	}
+	now = now.Add(time.Second)
+	fill(1)
+	if got, want := out.String(), strings.Replace(left, "3 lines with 3072", "2 lines with 2048", 1)+line; got != want {
+		t.Errorf("%q a second and a half after lines were left out, want %q", got, want)
+	}
 	if l.Last() != strings.TrimSpace(line) {
 		t.Errorf("the last line is %q", l.Last())
 	}
