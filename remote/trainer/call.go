@@ -42,13 +42,11 @@ func (c caller) call(ctx context.Context, target callTarget, do request) error {
 	return err
 }
 
-// within is call with a limit for the request and all its retries together. Time for which this process was stopped does not count.
+// within is call with a deadline for the request and all its retries together.
 func (c caller) within(ctx context.Context, limit time.Duration, target callTarget, do request) error {
 	w := c.begin(target, limit)
 	defer w.end()
-	ctx, cancel := waits.WithLimit(ctx, limit)
-	defer cancel()
-	return w.repeat(ctx, do)
+	return w.repeat(ctx, time.Now().Add(limit), do)
 }
 
 func (c caller) draining() bool {
@@ -92,8 +90,10 @@ func (c caller) begin(target callTarget, limit time.Duration) *callWait {
 	return w
 }
 
-// repeat sends the request until it succeeds, fails with anything but fault.Unavailable, or ctx ends.
-func (w *callWait) repeat(ctx context.Context, do request) error {
+// repeat sends the request until it succeeds, fails with anything but fault.Unavailable, or the time has come.
+func (w *callWait) repeat(ctx context.Context, until time.Time, do request) error {
+	ctx, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
 	return wire.Retry(ctx, func(retry id.Retry) error { return w.send(ctx, do, retry) })
 }
 

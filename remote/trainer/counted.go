@@ -121,7 +121,7 @@ func (v *verdicts) await(ctx context.Context, c *Comm) (*rpc.CountedResponse, er
 	since := time.Now()
 	w := c.caller.begin(callTarget{serverName(0), what}, c.Deadline)
 	defer w.end()
-	ctx, cancel := waits.WithLimit(ctx, c.Deadline)
+	ctx, cancel := context.WithDeadline(ctx, since.Add(c.Deadline))
 	defer cancel()
 	for decided := false; !decided; {
 		select {

@@ -250,7 +250,11 @@ func (l *link) head(k dataplane.Kind) dataplane.Head {
 func (l *link) exchange(ctx context.Context, what string, do func(*link) error) error {
 	if l.toLeader {
 		return l.comm.probe.whileGenerationLasts(ctx, l.comm, func(ctx context.Context) error {
-			return l.repeat(ctx, what, do)
+			err := l.repeat(ctx, what, do)
+			if l.conn != nil {
+				l.conn.Unbound() // the context is that of this exchange
+			}
+			return err
 		})
 	}
 	return l.repeat(ctx, what, do)
@@ -258,18 +262,11 @@ func (l *link) exchange(ctx context.Context, what string, do func(*link) error) 
 
 // repeat is exchange with a peer that tells when the generation ends.
 func (l *link) repeat(ctx context.Context, what string, do func(*link) error) error {
-	began := time.Now()
+	until := time.Now().Add(l.comm.Deadline)
 	w := l.comm.caller.begin(callTarget{l.name, what}, l.comm.Deadline)
 	defer w.end()
-	ctx, cancel := waits.WithLimit(ctx, l.comm.Deadline)
-	defer cancel()
-	defer func() {
-		if l.conn != nil {
-			l.conn.Unbound() // the context is that of this exchange
-		}
-	}()
 	if l.conn != nil { // without what only a second try needs
-		err := l.try(ctx, what, began, do)
+		err := l.try(ctx, what, until, do)
 		if !errors.Is(err, fault.Unavailable) {
 			return err
 		}
@@ -278,7 +275,7 @@ func (l *link) repeat(ctx context.Context, what string, do func(*link) error) er
 		w.note(l.broken)
 		l.comm.Log.Info("a data connection has ended, another one is opened", "peer", l.name, "reason", l.broken.Error())
 	}
-	return w.repeat(ctx, func(ctx context.Context, retry id.Retry) error {
+	return w.repeat(ctx, until, func(ctx context.Context, retry id.Retry) error {
 		if l.conn == nil {
 			if err := l.connect(ctx, retry); err != nil {
 				if l.toLeader && errors.Is(err, fault.Unavailable) && l.comm.probe.applied(l.comm.round()) {
@@ -287,20 +284,21 @@ func (l *link) repeat(ctx context.Context, what string, do func(*link) error) er
 				return gaveUp(ctx, l, what, err)
 			}
 		}
-		return l.try(ctx, what, began, do)
+		return l.try(ctx, what, until, do)
 	})
 }
 
 // try runs do once, and ends the connection when that fails.
-func (l *link) try(ctx context.Context, what string, began time.Time, do func(*link) error) error {
-	l.conn.Bound(ctx, time.Time{})
+func (l *link) try(ctx context.Context, what string, until time.Time, do func(*link) error) error {
+	l.conn.Bound(ctx, until)
 	err := do(l)
 	if err == nil {
 		return nil
 	}
 	l.disconnect(err)
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return waits.TimedOut(l.name, waits.Wait{What: fmt.Sprintf("%s of round %d", what, l.comm.round()), Since: began, Limit: l.comm.Deadline})
+	if !errors.Is(ctx.Err(), context.Canceled) && !time.Now().Before(until) {
+		return waits.TimedOut(l.name, waits.Wait{What: fmt.Sprintf("%s of round %d", what, l.comm.round()),
+			Since: until.Add(-l.comm.Deadline), Limit: l.comm.Deadline})
 	}
 	return gaveUp(ctx, l, what, err)
 }

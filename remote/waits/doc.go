@@ -4,7 +4,7 @@
 // calls others and answers no calls, such as a trainer, enters its waits on a Board. Both list what is waited for as job.Wait, which is what `edl why` prints.
 //
 // Files in reading order: wait.go has a Wait and its texts and bounds; monitor.go the lock of a server's state and the waits for its changes;
-// board.go the waits of a process that serves nobody; countdown.go limits that do not count while the process is stopped; limit.go contexts with such a limit; order.go puts the waits of a whole job in the order in which a person should read them.
+// board.go the waits of a process that serves nobody; countdown.go limits that do not count while the process is stopped; order.go puts the waits of a whole job in the order in which a person should read them.
 //
 // What a Monitor promises:
 //
