@@ -61,7 +61,7 @@ func CheckSequences(p *program.Program, feed Feed) error {
 }
 
 // CheckRun refuses what Train cannot do, whatever the state and the files: a number of passes that is out of range, a program without a read op,
-// datasets that the program does not read, datasets without files, unknown fetches, and a program that only reads, of which nothing is fetched.
+// datasets that the program does not read, datasets without files, unknown fetches, and a program that only reads, if the run fetches nothing.
 func CheckRun(p *program.Program, run TrainOptions) error {
 	if err := CheckPasses(run.Passes); err != nil {
 		return err

@@ -27,6 +27,12 @@ func fused(t *testing.T, op *program.Op, out string, feed executor.Feed) *tensor
 		p.Global().EnsureVar(program.Var{Name: name, Kind: program.LoDTensor, DType: tensor.Float32})
 	}
 	p.Global().Append(op)
+	return runFile(t, p, feed, out)[0]
+}
+
+// runFile runs a program that goes through a file before, as one of Paddle does, once.
+func runFile(t *testing.T, p *program.Program, feed executor.Feed, fetch ...string) []*tensor.Tensor {
+	t.Helper()
 	data, err := p.Encode()
 	if err != nil {
 		t.Fatal(err)
@@ -36,11 +42,14 @@ func fused(t *testing.T, op *program.Op, out string, feed executor.Feed) *tensor
 	}
 	exe := executor.New()
 	defer exe.Close()
-	values, err := exe.Run(t.Context(), p, feed, out)
+	values, err := exe.Run(t.Context(), p, feed, fetch...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return values[0].Clone()
+	for i := range values {
+		values[i] = values[i].Clone()
+	}
+	return values
 }
 
 // declared is the variable of a value that is fed.

@@ -71,19 +71,7 @@ func TestMergedSumsOfClicks(t *testing.T) {
 		Attrs: maps.Clone(attrs)}
 	back.SetRole(program.RoleBackward)
 	p.Global().Append(back)
-	data, err := p.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if p, err = program.Decode(data, program.Limits{}); err != nil {
-		t.Fatal(err)
-	}
-	exe := executor.New()
-	defer exe.Close()
-	values, err := exe.Run(t.Context(), p, executor.Feed{"x": x, "clicks": clicks, "dout": grad}, "out", "dx")
-	if err != nil {
-		t.Fatal(err)
-	}
+	values := runFile(t, p, executor.Feed{"x": x, "clicks": clicks, "dout": grad}, "out", "dx")
 	d := grad.Float64s()
 	for i, want := range [][]float64{{math.Log(4), math.Log(2) - math.Log(4), 8, 10, math.Log(5), math.Log(3) - math.Log(5), 7, 8}, {0.5, 0.25, d[2], d[3], 0.5, 0.25, d[2], d[3], 9, 8, d[6], d[7]}} {
 		if got := values[i].Float64s(); !slices.EqualFunc(got, want, func(a, b float64) bool { return math.Abs(a-b) < 1e-12 }) {

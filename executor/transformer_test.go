@@ -93,19 +93,7 @@ func (c mergedOp) run(t *testing.T) map[string]float64 {
 	if len(fetch) > 1 {
 		p.Global().Append(backward)
 	}
-	data, err := p.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if p, err = program.Decode(data, program.Limits{}); err != nil {
-		t.Fatal(err)
-	}
-	exe := executor.New()
-	defer exe.Close()
-	values, err := exe.Run(t.Context(), p, feed, fetch...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	values := runFile(t, p, feed, fetch...)
 	got := map[string]float64{}
 	for i, name := range fetch {
 		got[name] = weighted(values[i].Float64s())
@@ -292,22 +280,7 @@ func runLists(t *testing.T, opType string, attrs map[string]program.Attr, in map
 		op.Outputs[name] = []string{name}
 	}
 	p.Global().Append(op)
-	data, err := p.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if p, err = program.Decode(data, program.Limits{}); err != nil {
-		t.Fatal(err)
-	}
-	exe := executor.New()
-	defer exe.Close()
-	values, err := exe.Run(t.Context(), p, feed, outs...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range values {
-		values[i] = values[i].Clone()
-	}
+	values := runFile(t, p, feed, outs...)
 	return values
 }
 

@@ -9,7 +9,7 @@ import (
 // An op of detection may find rows in each picture of a batch: regions, or boxes that a network learns from. A trainer finds those of its pictures, in their order, as it has those of its rows
 // that a mask chooses. So what is known of chosen rows holds for found ones, and the output that found them stands in place of the mask.
 
-// A Finding says of an op that finds rows in each record how its outputs lie. Outputs that it does not list have one row for each record. What is found in a record depends on no other.
+// A Finding describes the outputs of an op that finds rows in each record. An output that it does not list has one row for each record. The rows of a record depend on no other record.
 type Finding struct {
 	Rows  map[string]string // output slots with rows that were found: the slot that stands for all outputs of as many rows
 	Index map[string]string // output slots with numbers of rows, one for each row that was found: the slot that stands for these

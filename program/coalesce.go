@@ -2,8 +2,8 @@ package program
 
 import "slices"
 
-// splitCoalesce writes what coalesce_tensor does to parameters when they get their first values: FusedOutput has the elements of all, one after the other, and the parameters stay as they are. In Fluid both
-// have one memory from then on, so an op whose FusedOutput another op reads or changes later stays whole, and so does one that leaves room between parameters or sets them.
+// splitCoalesce writes coalesce_tensor of parameters that get their first values: FusedOutput gets the elements of all parameters, one after the other, and the parameters stay as they are. In Fluid they share
+// their memory with FusedOutput. So the op stays whole if another op reads or changes FusedOutput later, and also if it leaves room between parameters or sets them.
 func splitCoalesce(s *splitter) bool {
 	ins, outs, all := s.op.Inputs["Input"], s.op.Outputs["Output"], s.out("FusedOutput")
 	copies, _ := s.op.Bool("copy_data")
@@ -24,7 +24,7 @@ func splitCoalesce(s *splitter) bool {
 	return true
 }
 
-// usedAfter reports whether an op reads or writes a variable that comes behind the merged one, or that is in another block.
+// usedAfter reports whether an op behind the merged one, or in another block, reads or writes a variable.
 func usedAfter(s *splitter, name string) bool {
 	for _, b := range s.block.Program().Blocks {
 		list := b.Ops

@@ -321,7 +321,7 @@ func splitDropoutAdd(op *splitter) bool {
 	return true
 }
 
-// splitFlash writes attention of rows q, k and v [batch, rows, heads, size]. Of what it returns beside its result nobody reads the softmax.
+// splitFlash writes attention of rows q, k and v [batch, rows, heads, size]. It does not write the softmax that the op returns beside its result: no op reads that.
 func splitFlash(op *splitter) bool {
 	s := transformer{op}
 	q, k, causal := s.dims("q"), s.dims("k"), s.truth("causal", false)
@@ -347,7 +347,7 @@ func splitFlash(op *splitter) bool {
 	return true
 }
 
-// splitTransformer writes several layers of attention and products in inference, in which Paddle drops nothing. With a cache, of which it writes a place that a tensor gives, it stays whole.
+// splitTransformer writes several layers of attention and products in inference, in which Paddle drops nothing. An op with a cache stays whole: it writes to the place of the cache that a tensor names.
 func splitTransformer(op *splitter) bool {
 	s := transformer{op}
 	weights, turned, x, out := s.op.Inputs["QKVW"], !s.truth("trans_qkvw", true), s.in("X"), s.out("Out")

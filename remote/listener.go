@@ -203,8 +203,8 @@ func (l *Listener) look(ctx context.Context, o *listening, nodes *watchedNodes) 
 // Address is where the listener listens.
 func (l *Listener) Address() string { return l.address }
 
-// Audit notes in the audit log of a listener with a data folder what a server beside it was asked for, such as that of its pages: who, what, and the error of what was refused. The name of
-// who is not known is of no kind.
+// Audit notes in the audit log of a listener with a data folder what a server beside it was asked for, such as that of its pages: who, what, and the error of a refusal. The name of an
+// unknown caller has no kind.
 func (l *Listener) Audit(by credential.Name, what string, err error) {
 	listen.Note(l.manager, by, what, err)
 }

@@ -72,8 +72,8 @@ func Dirichlet[T tensor.Float](out, weights []T, room []float64, stream, first u
 	}
 }
 
-// logGamma draws the logarithm of a number of the gamma distribution, as Marsaglia and Tsang (2000), "A simple method for generating gamma variables". Of a small shape the number itself may be
-// too small for a float64.
+// logGamma draws the logarithm of a number of the gamma distribution, as Marsaglia and Tsang (2000), "A simple method for generating gamma variables". If the shape is small, the number itself may
+// be too small for a float64.
 func logGamma(shape float64, stream, at uint64) float64 {
 	small := 0.0
 	if shape < 1 {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
+	"io/fs"
 	"os"
 	"strings"
 
@@ -68,6 +70,9 @@ const maxShown = 16 << 10
 // OpenTokenUse reads the certificates of authorities in the file ca, and looks whether a token is in its file, which only this user may read.
 func OpenTokenUse(token, ca string) (*TokenUse, error) {
 	b, err := os.ReadFile(ca)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fault.E(fault.NotFound, fault.At(ca), fault.Got("no file"), fault.Want("the certificate of the listener's authority, as PEM"), fault.Hint("name its file in "+trustEnv))
+	}
 	if err != nil {
 		return nil, fault.File(fault.InvalidArgument, ca, err)
 	}

@@ -105,8 +105,8 @@ func mayCall(ctx context.Context, method string, tokens *credential.Tokens) erro
 	return tokens.Counts(name)
 }
 
-// Bearer returns who says whose token a call shows that comes without a certificate, for wire.Bearers. A token of the issuer of the manager counts, and one of its own tokens. What is
-// refused is noted in the audit log.
+// Bearer returns a function for wire.Bearers: it names the user of a call that shows a token in place of a certificate. Tokens of the manager's issuer count, and the manager's own. The function notes
+// in the audit log what it refuses.
 func Bearer(m *Manager) func(ctx context.Context, method, authorization string) (credential.Name, error) {
 	tokens := credential.Bearers{Tokens: m.cfg.Tokens, Issuer: m.cfg.Issuer}
 	return func(ctx context.Context, method, authorization string) (credential.Name, error) {

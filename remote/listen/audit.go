@@ -46,7 +46,7 @@ type audit struct {
 	file *os.File
 	size int64
 
-	// Of strangers, whom nobody knows, there are so many lines at most: they could fill the files, and the lines of others would be removed.
+	// The lines of strangers, who are unknown callers, are bounded: they could fill the files and push out the lines of others.
 	lines   float64   // that may be written of them
 	counted time.Time // when lines was counted
 	leftOut int       // calls since the last line of a stranger

@@ -73,7 +73,7 @@ func TestAuditLog(t *testing.T) {
 	}
 }
 
-// Callers whom nobody knows write few lines, so that they push out none of others; one of them says how many they have left out.
+// Unknown callers get few lines, so they do not push out the lines of others. A line says how many were left out before it.
 func TestLinesOfStrangers(t *testing.T) {
 	a, err := openAudit(t.TempDir())
 	if err != nil {

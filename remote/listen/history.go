@@ -24,7 +24,7 @@ const defaultJobBytes = 4 << 30
 // maxPattern bounds the pattern of a ListRequest.
 const maxPattern = 256
 
-// maxNamespaces bounds what there is of all namespaces together, of which each may have so much: there may be any number of namespaces.
+// maxNamespaces bounds what all namespaces have together: so many times what one may have. The number of namespaces has no bound.
 const maxNamespaces = 16
 
 // forget drops the oldest jobs that have ended, until there is room for more jobs in a namespace and the bytes of those that stay are within bounds. m.mu is held.

@@ -18,18 +18,21 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
+// reopened returns the states that the next listener of a data folder holds.
+func reopened(t *testing.T, parent string) *states {
+	t.Helper()
+	s := newStates(parent, true, 0, 0, slog.New(slog.DiscardHandler))
+	if err := s.recall(); err != nil {
+		t.Fatal(err)
+	}
+	s.sweep()
+	return s
+}
+
 // The next listener holds the states that are whole, and nobody gets one that the disk has damaged, or whose note is.
 func TestKeptStatesOfAnEarlierListener(t *testing.T) {
 	parent := t.TempDir()
-	open := func() *states {
-		t.Helper()
-		s := newStates(parent, true, 0, 0, slog.New(slog.DiscardHandler))
-		if err := s.recall(); err != nil {
-			t.Fatal(err)
-		}
-		s.sweep()
-		return s
-	}
+	open := func() *states { return reopened(t, parent) }
 	first := open()
 	dirs := map[string]string{}
 	keep := func() string {
@@ -105,15 +108,7 @@ func TestKeptStatesOfAnEarlierListener(t *testing.T) {
 func TestUploadsThatNobodyNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		parent := t.TempDir()
-		open := func() *states {
-			t.Helper()
-			s := newStates(parent, true, 0, 0, slog.New(slog.DiscardHandler))
-			if err := s.recall(); err != nil {
-				t.Fatal(err)
-			}
-			s.sweep()
-			return s
-		}
+		open := func() *states { return reopened(t, parent) }
 		s := open()
 		upload := func(confirms bool) string {
 			t.Helper()

@@ -332,7 +332,7 @@ func (r joined) Coordinator(ctx context.Context) (string, error) {
 	return r.Registry.Coordinator(ctx)
 }
 
-// A role that ends because whoever has started it is gone counts as lost at once: there is nobody else who tells. One that is ended gives its place up.
+// When the process that started a role is gone, the role counts as lost at once: nobody else tells of its end. A role that is told to end gives its place up.
 func TestOrphanIsLost(t *testing.T) {
 	store := cluster.NewMemory()
 	ctx, cancel := context.WithCancel(bounded(t))

@@ -74,7 +74,7 @@ func TestCredentialsForAToken(t *testing.T) {
 	}
 }
 
-// Each route that changes something, or hands out what lasts, notes who has asked, whether it was done or refused. So does each other route of what it refuses, and of nothing else.
+// Each route that changes something, or hands out credentials, notes who has asked, whether it did so or refused. Every other route notes refusals only.
 func TestEveryRouteIsAudited(t *testing.T) {
 	s := newSite(t, newFake(t), true)
 	from := issuerOf(t, s, "admin@ads")

@@ -107,7 +107,7 @@ func (s *Server) guarded() http.Handler {
 	})
 }
 
-// admitted returns whose token a request shows, also where the route is not for that user. The name of one who is not known is of no kind.
+// admitted returns whose token a request shows, also where the route is not for that user. The name of an unknown caller has no kind.
 func (s *Server) admitted(r *route, q *http.Request) (credential.Name, error) {
 	name, err := s.caller(q)
 	if err != nil {

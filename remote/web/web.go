@@ -82,7 +82,7 @@ type Config struct {
 	Issuer credential.Issuer  // whose tokens count, too; nil: none
 	// Authority issues credentials for who shows a token: POST /api/credentials. nil: nobody does.
 	Authority *credential.Authority
-	// Audit notes requests that change something, and those that are refused: remote.Listener has it. The name of who is not known is of no kind. nil: nobody does.
+	// Audit notes requests that change something, and those that are refused (remote.Listener.Audit). The name of an unknown caller has no kind. nil: nothing is noted.
 	Audit   func(by credential.Name, what string, err error)
 	Address string                 // of the listener, for people
 	Version string                 // of edl

@@ -105,8 +105,8 @@ func (s *Side) DataClient() *tls.Config {
 	return s.credentials.Client(s.accept)
 }
 
-// Caller returns who made the call that a handler answers. It is false where callers are not asked. Of a connection without a certificate, and a call on it without a token that
-// counts, the name is of no kind, and may nothing.
+// Caller returns who made the call that a handler answers. It is false where callers are not asked. If the call has neither a certificate nor a token that
+// counts, the name has no kind, and such a caller may do nothing.
 func Caller(ctx context.Context) (credential.Name, bool) {
 	if name, ok := ctx.Value(bearerKey{}).(credential.Name); ok {
 		return name, true
