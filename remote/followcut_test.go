@@ -89,12 +89,13 @@ func reaches(t *testing.T, c *remote.Client, id string, ok func(l *rpc.LedgerRes
 	ctx := bounded(t)
 	var ledger *rpc.LedgerResponse
 	var checkpoint *job.CheckpointStatus
+	var state job.State
 	for {
 		d, err := c.Show(ctx, id)
 		if err != nil {
-			t.Fatalf("%v; the ledger was %v, the last checkpoint %v", err, ledger, checkpoint)
+			t.Fatalf("%v; the job was %v, the ledger %v, the last checkpoint %v", err, state, ledger, checkpoint)
 		}
-		ledger, checkpoint = d.Ledger, d.Queues.GetCheckpoint()
+		ledger, checkpoint, state = d.Ledger, d.Queues.GetCheckpoint(), d.Status.State
 		if d.Status.Failure != nil {
 			t.Fatalf("the job has failed: %v", d.Status.Failure)
 		}

@@ -57,7 +57,8 @@ func runRoles(ctx context.Context, j *Job) error {
 	defer endRoles(j)
 	var group sync.WaitGroup
 	defer func() { unwatch(); group.Wait() }()
-	c.finals = newFinalReports(watching, j, peers, &group)
+	finals := newFinalReports(watching, j, peers, &group)
+	j.withLock(func() { c.finals = finals })
 	if lines := j.manager.cfg.Kept; lines != nil {
 		group.Go(func() { readLines(watching, j, lines.Launcher) })
 	}
@@ -246,7 +247,7 @@ type jobRun struct {
 	registry cluster.Registry
 	peers    *peers
 	watcher  *watcher
-	finals   *finalReports // set before run is called
+	finals   *finalReports // set before run is called, with job.mu held
 	began    time.Time
 	events   chan func() supervise.Event
 	over     chan struct{} // closed when no event matters any more

@@ -183,8 +183,8 @@ type finalReports struct {
 	ctx   context.Context // ends the calls
 	job   *Job
 	peers *peers
-	group *sync.WaitGroup // of the goroutines that call
-	asked map[cluster.Member]finalCall
+	group *sync.WaitGroup               // of the goroutines that call
+	asked map[cluster.Member]*finalCall // changed with job.mu held
 
 	ledger *rpc.LedgerResponse // the last one; nil: it is not known. Guarded by job.mu
 }
@@ -193,10 +193,11 @@ type finalReports struct {
 type finalCall struct {
 	cancel   context.CancelFunc // is called with job.mu held. No answer is entered after it
 	answered <-chan struct{}
+	told     bool // its answer is entered; guarded by job.mu
 }
 
 func newFinalReports(ctx context.Context, j *Job, p *peers, group *sync.WaitGroup) *finalReports {
-	return &finalReports{ctx: ctx, job: j, peers: p, group: group, asked: map[cluster.Member]finalCall{}}
+	return &finalReports{ctx: ctx, job: j, peers: p, group: group, asked: map[cluster.Member]*finalCall{}}
 }
 
 // starts calls a process that is being started, if it is of the coordinator or of pserver 0. The answer of the process before does not count any
@@ -231,11 +232,12 @@ func (l *finalReports) starts(m cluster.Member) {
 func (l *finalReports) ask(m cluster.Member, what string, ask func(context.Context) (enter func(), err error)) {
 	ctx, cancel := context.WithCancel(l.ctx)
 	answered := make(chan struct{})
+	call := &finalCall{cancel: cancel, answered: answered}
 	l.job.withLock(func() {
 		if before, ok := l.asked[m]; ok {
 			before.cancel()
 		}
-		l.asked[m] = finalCall{cancel: cancel, answered: answered}
+		l.asked[m] = call
 	})
 	l.group.Go(func() {
 		defer close(answered)
@@ -248,11 +250,21 @@ func (l *finalReports) ask(m cluster.Member, what string, ask func(context.Conte
 			l.job.withLock(func() {
 				if ctx.Err() == nil {
 					enter()
+					call.told = true
 				}
 			})
 			return nil
 		})
 	})
+}
+
+// told reports whether the last process of a role has told the end. What it has said before and is read after that is void: the answer of a probe may have been on its way. job.mu is held.
+func (l *finalReports) told(m cluster.Member) bool {
+	if l == nil { // the roles have not begun
+		return false
+	}
+	call := l.asked[m]
+	return call != nil && call.told
 }
 
 // forget gives up the calls of an attempt that has ended. job.mu is held.

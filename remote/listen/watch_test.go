@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/proto/job"
@@ -230,6 +232,39 @@ func TestLateWordOfTheEnd(t *testing.T) {
 		cancel()
 		group.Wait()
 	}
+}
+
+// A lateCoordinator is one whose answer of before the end is read after its last word.
+type lateCoordinator struct {
+	rpc.CoordinatorClient
+}
+
+func (lateCoordinator) Queues(context.Context, *rpc.QueuesRequest, ...grpc.CallOption) (grpc.ServerStreamingClient[rpc.Piece], error) {
+	return nil, status.Error(codes.Unavailable, "it has ended")
+}
+
+// The last word of a process stays, when a probe reads after it what the process has said before.
+func TestLastWordStays(t *testing.T) {
+	w, _ := heard(t, job.Mode_SYNC)
+	j, coordinator := w.job, cluster.Member{Role: job.Role_COORDINATOR}
+	var group sync.WaitGroup
+	l := newFinalReports(t.Context(), j, nil, &group)
+	j.roles.finals = l
+	last := &rpc.QueuesResponse{Generation: 7}
+	enter, err := askServer(t.Context(), j, &peers{coordinator: lateCoordinator{}}, coordinator)
+	if err == nil {
+		t.Fatal("a coordinator that has ended answers")
+	}
+	l.ask(coordinator, "the last queues", func(context.Context) (func(), error) {
+		return func() { j.reports.queues = last }, nil
+	})
+	group.Wait()
+	j.withLock(func() {
+		enter()
+		if j.reports.queues != last {
+			t.Errorf("the queues are %v, want %v", j.reports.queues, last)
+		}
+	})
 }
 
 // told is a coordinator that notes what it is told of steps.
