@@ -118,6 +118,11 @@ func moveChanges(b *Block, updates []*Op) {
 	var moves []*Op
 	for _, op := range b.Ops {
 		if op.Role().Has(RoleOptimize) {
+			for _, name := range op.OutputNames() {
+				if v, ok := b.Find(name); ok && !v.Persistable {
+					changed[name] = true // such as a gradient without the scale of its loss
+				}
+			}
 			continue
 		}
 		changes, depends := false, isBackward(op) || len(op.SubBlocks()) > 0 && !isConditional(op) || op.Role().Has(RoleLRSched)

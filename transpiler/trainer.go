@@ -23,10 +23,10 @@ func buildTrainer(s *state) error {
 	w := newTrainerWriter(s, b)
 	originals := b.Ops
 	b.Ops = nil
-	if dropsGradients(s) {
+	if ops.DropsGradients(s.global()) {
 		for _, op := range originals {
 			if role := op.Role(); role.Has(program.RoleLoss) && !role.Has(program.RoleBackward) {
-				op.SetRole(role &^ program.RoleLoss) // executors refuse a loss that is not finite
+				op.SetRole(role &^ program.RoleLoss) // ops.LossMayOverflow: executors refuse other losses that are not finite
 			}
 		}
 	}
@@ -54,11 +54,6 @@ func buildTrainer(s *state) error {
 	forgetTables(s, b)
 	s.result.Trainer = t
 	return nil
-}
-
-// dropsGradients reports whether the update drops gradients that are not finite, of a loss that is too large.
-func dropsGradients(s *state) bool {
-	return slices.ContainsFunc(s.nodes, func(n *node) bool { return n.op.Type == "update_loss_scaling" })
 }
 
 // write appends what trainers run of a node, whose op is a copy of the user's.

@@ -13,8 +13,8 @@ import (
 )
 
 // chooseChecks decides what must be finite: the loss and everything that is fetched. The loss gets memory of its own, because its value must still
-// be there when the check looks at it. A program without an update is not checked. The loss of one that drops gradients which are not finite may be so, too: its
-// update lowers the scale.
+// be there when the check looks at it. A program without an update is not checked. Of one that drops gradients which are not finite, only what outlives the step is:
+// its loss overflows until the scale is low enough, and what is fetched may follow from that.
 func (in *inference) chooseChecks() {
 	update := slices.IndexFunc(in.nodes, func(n node) bool { return isUpdate(n.op, n.def) })
 	if !in.CheckFinite || update < 0 {
@@ -25,7 +25,7 @@ func (in *inference) chooseChecks() {
 			in.checks = append(in.checks, v)
 		}
 	}
-	drops := slices.ContainsFunc(in.nodes, func(n node) bool { return n.op.Type == "update_loss_scaling" })
+	drops := ops.DropsGradients(in.Block) || exchanges(in.nodes[update].def) && ops.LossMayOverflow(in.Block)
 	for _, n := range in.nodes[:update] {
 		if drops {
 			break
@@ -41,7 +41,9 @@ func (in *inference) chooseChecks() {
 		}
 	}
 	for _, name := range in.Fetch {
-		check(in.variables.named[name])
+		if v := in.variables.named[name]; !drops || v.place == scoped {
+			check(v)
+		}
 	}
 }
 
