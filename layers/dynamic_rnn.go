@@ -28,6 +28,7 @@ type DynamicRNN struct {
 	inner      *program.Block // of a step; nil outside of Block
 	used       bool
 	sequences  Variable // the first step input
+	level      int      // of its LoD, whose sequences are taken apart
 	table      Variable
 	step, most Variable
 	more       Variable
@@ -134,15 +135,33 @@ func (r *DynamicRNN) before(build func()) { r.l.model.Within(r.outer, build) }
 
 // StepInput returns the rows of x that a step computes with: of each sequence one. All step inputs must have sequences of the same lengths.
 func (r *DynamicRNN) StepInput(x Variable) Variable {
-	if !r.inStep("StepInput", x) {
+	return r.take("StepInput", x, max(0, x.LoDLevel()-1))
+}
+
+// StepSequences returns the sequences of x that a step computes with: of each outermost sequence one. So a step may read one sentence of each text. x has two LoD levels or more, and
+// what is returned one less. All step inputs must have outermost sequences of the same lengths; StepInput of what has one row for each sentence is another one.
+func (r *DynamicRNN) StepSequences(x Variable) Variable {
+	if r.l.failed || !x.OK() {
+		return r.l.fail()
+	}
+	if x.LoDLevel() < 2 {
+		return r.l.mistake(fault.E(fault.InvalidArgument, fault.Var(x.Name()), fault.Gotf("%d LoD levels", x.LoDLevel()), fault.Want("2 or more, as sentences of texts have"),
+			fault.Hint("StepInput takes rows of sequences")))
+	}
+	return r.take("StepSequences", x, 0)
+}
+
+// take takes the sequences of a LoD level apart into steps.
+func (r *DynamicRNN) take(method string, x Variable, level int) Variable {
+	if !r.inStep(method, x) {
 		return r.l.fail()
 	}
 	l := r.l
 	var items Variable
 	r.before(func() {
 		if r.table.model == nil {
-			r.sequences = x
-			r.table = l.op("lod_rank_table", In{"X": {x}}, Attrs{"level": max(0, x.LoDLevel()-1)}, "Out")
+			r.sequences, r.level = x, level
+			r.table = l.op("lod_rank_table", In{"X": {x}}, Attrs{"level": level}, "Out")
 			r.most = l.op("max_sequence_len", In{"RankTable": {r.table}}, nil, "Out")
 			l.write("less_than", In{"X": {r.step}, "Y": {r.most}}, nil, In{"Out": {r.more}})
 		}
@@ -194,7 +213,9 @@ func (r *DynamicRNN) Memory(dims []int64, value float64, opts ...Option) Variabl
 		if !rows.DType().IsFloat() {
 			rows = Cast(rows, tensor.Float32)
 		}
-		rows = SequencePool(rows, "first")
+		for rows.LoDLevel() > r.level {
+			rows = SequencePool(rows, "first") // one row for each sequence that is taken apart
+		}
 		first = l.op("fill_constant_batch_size_like", In{"Input": {rows}},
 			Attrs{"shape": append([]int64{program.Unknown}, dims...), "dtype": o.dtype, "value": value}, "Out")
 	})
@@ -270,7 +291,7 @@ func (r *DynamicRNN) Result() Variable {
 	return r.l.fail()
 }
 
-// Results returns the outputs of all steps, in the order of Output: rows that form the sequences of the step inputs.
+// Results returns the outputs of all steps, in the order of Output: rows, or sequences, that form the sequences of the step inputs.
 func (r *DynamicRNN) Results() []Variable {
 	l := r.l
 	if !l.failed && (!r.used || r.inner != nil || len(r.outputs) == 0) {

@@ -110,20 +110,19 @@ func Draw(p *program.Program, rows int64, random *rand.Rand) (executor.Feed, err
 		if !v.NeedCheckFeed {
 			continue
 		}
-		n, offsets := rows, []int64{0}
-		if v.LoDLevel > 0 {
-			for range rows {
+		n, lod := rows, [][]int64(nil)
+		for range v.LoDLevel {
+			offsets := []int64{0}
+			for range n {
 				offsets = append(offsets, offsets[len(offsets)-1]+1+random.Int64N(3))
 			}
-			n = offsets[rows]
+			n, lod = offsets[n], append(lod, offsets)
 		}
 		value, err := tensor.New(v.DType, append([]int64{n}, v.Dims[1:]...)...)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", v.Name, err)
 		}
-		if v.LoDLevel > 0 {
-			value.SetLoD([][]int64{offsets})
-		}
+		value.SetLoD(lod)
 		for i := range value.Len() {
 			switch {
 			case strings.HasPrefix(v.Name, "key"):

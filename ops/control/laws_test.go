@@ -45,6 +45,20 @@ func TestClustersTrainThroughEachOp(t *testing.T) {
 			})
 			optimizer.SGD(0.1).Minimize(layers.Mean(layers.SequencePool(rnn.Result(), "LAST")))
 		}},
+		lawcheck.Program{Name: "texts sentence by sentence", Build: func(m *layers.Model) {
+			words := layers.FC(layers.Data(m, "words", layers.Dims(2), layers.LoD(2)), 2)
+			topic := layers.FC(layers.Data(m, "topic", layers.Dims(2)), 2)
+			rnn := layers.NewDynamicRNN(m)
+			rnn.Block(func() {
+				sentence, before, about := rnn.StepSequences(words), rnn.Memory([]int64{2}, 0), rnn.StaticInput(topic)
+				next := layers.FCs([]layers.Variable{layers.SequencePool(sentence, "AVERAGE"), before, about}, 2, layers.Act("tanh"))
+				rnn.UpdateMemory(before, next)
+				rnn.Output(next, layers.Tanh(sentence))
+			})
+			states := rnn.Results()
+			heads, again := layers.SequencePool(states[0], "LAST"), layers.SequencePool(layers.SequencePool(states[1], "SUM"), "SUM")
+			optimizer.SGD(0.1).Minimize(layers.Mean(layers.Mul(heads, again)))
+		}},
 		lawcheck.Program{Name: "steps of one length", Build: func(m *layers.Model) {
 			rnn := layers.NewStaticRNN(m)
 			rows := layers.Transpose(layers.Reshape(layers.Data(m, "x", layers.Dims(4)), []int64{-1, 2, 2}), []int{1, 0, 2})

@@ -22,7 +22,7 @@ func init() {
 		Outputs: []ops.Slot{{Name: "Out", Doc: "the first rows of X"}},
 		Infer: func(s *ops.Shapes) error {
 			m := s.In("X")
-			if err := opkit.CheckType(s, "X", m.Kind == program.LoDTensor && len(m.Dims) > 0 && m.LoDLevel < 2, "a dense tensor of rank 1 or more, of at most one LoD level"); err != nil {
+			if err := opkit.CheckType(s, "X", m.Kind == program.LoDTensor && len(m.Dims) > 0, "a dense tensor of rank 1 or more"); err != nil {
 				return err
 			}
 			s.Set("Out", m.DType, append([]int64{program.Unknown}, m.Dims[1:]...)...)
@@ -59,16 +59,13 @@ func init() {
 		Outputs: []ops.Slot{{Name: "Out", Doc: "of the dims of X; its sequences are in the order of the ranks, too"}},
 		Infer: func(s *ops.Shapes) error {
 			m := s.In("X")
-			if err := opkit.CheckType(s, "X", m.Kind == program.LoDTensor && len(m.Dims) > 0 && m.LoDLevel < 2, "a dense tensor of rank 1 or more, of at most one LoD level"); err != nil {
+			if err := opkit.CheckType(s, "X", m.Kind == program.LoDTensor && len(m.Dims) > 0, "a dense tensor of rank 1 or more"); err != nil {
 				return err
 			}
-			sequences := m.Sequences
+			levels, sequences := m.LoDLevel, m.Sequences
 			m = m.WithoutLoD()
+			m.LoDLevel, m.Sequences = levels, sequences
 			s.SetAt("Out", 0, m)
-			if s.In("X").LoDLevel == 1 {
-				m.LoDLevel, m.Sequences = 1, sequences
-				s.SetAt("Out", 0, m)
-			}
 			return checkRank(s)
 		},
 		Gradient: func(g *ops.Grad) ([]*program.Op, error) {
@@ -98,7 +95,7 @@ func bindShrink(b *ops.Binding) (ops.Kernel, error) {
 	x, i, out := b.In("X"), b.In("I"), b.Out("Out")
 	table, err := b.RankIn("RankTable")
 	var dims []int64
-	var lod [1][]int64
+	var lod [][]int64
 	return func(context.Context) error {
 		t, err := numberIn(b, "I", i)
 		if err != nil {
@@ -106,13 +103,16 @@ func bindShrink(b *ops.Binding) (ops.Kernel, error) {
 		}
 		dims = append(dims[:0], x.Dims()...)
 		rows := table.Having(t)
-		if offsets := x.LoD(); len(offsets) == 1 {
+		if len(x.LoD()) > 0 {
 			if err := tensor.CheckLoD(x); err != nil {
 				return err
 			}
-			rows = min(rows, int64(len(offsets[0])-1))
-			lod[0] = offsets[0][:rows+1]
-			rows = offsets[0][rows]
+			rows = min(rows, int64(len(x.LoD()[0])-1))
+		}
+		lod = lod[:0]
+		for _, level := range x.LoD() {
+			lod = append(lod, level[:rows+1])
+			rows = level[rows]
 		}
 		if dims[0] < rows {
 			return fault.E(fault.ShapeMismatch, fault.Var(b.Op().In("X")), fault.Gotf("%v", x.Dims()), fault.Wantf("%d rows or more, for step %d", rows, t))
@@ -122,8 +122,8 @@ func bindShrink(b *ops.Binding) (ops.Kernel, error) {
 			return err
 		}
 		copyRows(out, 0, x, 0, rows)
-		if len(x.LoD()) == 1 {
-			tensor.CopyLoD(out, lod[:])
+		if len(lod) > 0 {
+			tensor.CopyLoD(out, lod)
 		}
 		return nil
 	}, err
@@ -153,14 +153,13 @@ func bindShrinkGrad(b *ops.Binding) (ops.Kernel, error) {
 func bindReorder(b *ops.Binding, from, to *tensor.Tensor, back bool) (ops.Kernel, error) {
 	x := b.In("X")
 	table, err := b.RankIn("RankTable")
-	var offsets []int64
-	var moved [1][]int64
+	var moved [][]int64
 	return func(context.Context) error {
 		if to == nil {
 			return nil
 		}
 		lod, n := x.LoD(), x.Dims()[0]
-		if len(lod) == 1 {
+		if len(lod) > 0 {
 			if err := tensor.CheckLoD(x); err != nil {
 				return err
 			}
@@ -172,27 +171,23 @@ func bindReorder(b *ops.Binding, from, to *tensor.Tensor, back bool) (ops.Kernel
 		if err := tensor.Resize(to, x.DType(), x.Dims()...); err != nil {
 			return err
 		}
-		offsets = append(offsets[:0], 0)
+		moved = emptied(moved, len(lod))
+		at := int64(0)
 		for _, i := range table.Order {
-			first, rows := int64(i), int64(1)
-			if len(lod) == 1 {
-				first, rows = lod[0][i], lod[0][i+1]-lod[0][i]
-			}
-			at := offsets[len(offsets)-1]
+			first, end := appendPart(moved, lod, int64(i))
 			if back {
-				copyRows(to, first, from, at, rows)
+				copyRows(to, first, from, at, end-first)
 			} else {
-				copyRows(to, at, from, first, rows)
+				copyRows(to, at, from, first, end-first)
 			}
-			offsets = append(offsets, at+rows)
+			at += end - first
 		}
 		switch {
-		case len(lod) != 1:
+		case len(lod) == 0:
 		case back:
 			tensor.CopyLoD(to, lod)
 		default:
-			moved[0] = offsets
-			tensor.CopyLoD(to, moved[:])
+			tensor.CopyLoD(to, moved)
 		}
 		return nil
 	}, err

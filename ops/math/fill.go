@@ -36,14 +36,16 @@ func init() {
 	})
 	ops.Register(ops.Def{
 		Type:    "fill_constant_batch_size_like",
-		Doc:     "Fills Out with one value; extent output_dim_idx of Out is extent input_dim_idx of Input, the batch.",
+		Doc:     "Fills Out with one value; extent output_dim_idx of Out is extent input_dim_idx of Input, the batch. If the rows of Input form sequences, axis 0 counts the innermost ones.",
 		Inputs:  in("Input", "tensor whose batch Out takes; its elements are not read"),
 		Outputs: out("Out", "tensor of dims shape but for one extent"),
 		Attrs:   append([]ops.Attr{shapeAttr, dtypeAttr, valueAttr, textAttr}, opkit.BatchAttrs...),
 		Infer:   inferFillBatchSizeLike,
 		Bind:    bindFill,
 
-		MixesRows: opkit.MixesBatch,
+		MixesRows: func(s *ops.Shapes, divided func(string) bool) bool {
+			return opkit.MixesBatch(s, divided) || countsSequences(s) && s.In("Input").LoDLevel > 1 // rows of one record are not known to belong together
+		},
 	})
 	registerLike("fill_zeros_like", "Fills Out, of the shape and type of X, with zeros.", nil)
 	registerLike("fill_zeros_like2", "Fills Out, of the shape of X, with zeros.", []ops.Attr{likeTypeAttr})
@@ -137,8 +139,19 @@ func inferFillBatchSizeLike(s *ops.Shapes) error {
 	if err != nil {
 		return err
 	}
+	if countsSequences(s) {
+		shape[s.Int("output_dim_idx")] = program.Unknown
+		if m := s.In("Input"); len(m.Sequences) == m.LoDLevel {
+			shape[s.Int("output_dim_idx")] = m.Sequences[m.LoDLevel-1]
+		}
+	}
 	s.Set("Out", dtype, shape...)
 	return checkText(s)
+}
+
+// countsSequences reports whether fill_constant_batch_size_like takes the number of sequences for the batch.
+func countsSequences(s *ops.Shapes) bool {
+	return s.In("Input").LoDLevel > 0 && s.Int("input_dim_idx") == 0
 }
 
 // checkText checks that the attribute str_value is a number.
