@@ -40,6 +40,19 @@ func CheckStep(p *program.Program, feed Feed, fetch ...string) error {
 	return plan.CheckShapes(p.Global(), shapes)
 }
 
+// levelsHint says what to do about a feed with other LoD levels than declared.
+func levelsHint(fed, declared int) string {
+	switch {
+	case declared == 0:
+		return "feed the rows without offsets, or declare the variable with layers.LoD"
+	case fed > declared:
+		return "leave out the offsets of the outer levels, or declare the variable with as many levels (layers.LoD)"
+	case fed == 0:
+		return "feed the offsets of the sequences, too: --lod, arrays NAME.lod0 of a .npz file, or tensor.Tensor.SetLoD"
+	}
+	return "feed the offsets of all levels, the outermost first"
+}
+
 // CheckSequences refuses feeds that do not have the LoD levels that p declares, or whose offsets are wrong. Who divides a batch among trainers relies on
 // both.
 func CheckSequences(p *program.Program, feed Feed) error {
@@ -51,7 +64,7 @@ func CheckSequences(p *program.Program, feed Feed) error {
 		}
 		if len(t.LoD()) != v.LoDLevel {
 			return fault.E(fault.ShapeMismatch, fault.Var(name), fault.Gotf("%d LoD levels", len(t.LoD())), fault.Wantf("%d, as declared", v.LoDLevel),
-				fault.Hint("declare sequences with layers.LoD, and feed them with their offsets (tensor.Tensor.SetLoD)"))
+				fault.Hint(levelsHint(len(t.LoD()), v.LoDLevel)))
 		}
 		if err := tensor.CheckLoD(t); err != nil {
 			return fault.E(fault.KindOf(err), fault.Var(name), fault.Cause(err))

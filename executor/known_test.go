@@ -126,16 +126,23 @@ func TestMaskOfLengthsThatAreComputed(t *testing.T) {
 	halves := layers.Op(m, "elementwise_floordiv", layers.In{"X": {lengths}, "Y": {layers.Counter(m, 2)}}, nil).One("Out")
 	most := layers.Op(m, "reduce_max", layers.In{"X": {halves}}, layers.Attrs{"reduce_all": true}).One("Out")
 	mask := layers.Op(m, "sequence_mask", layers.In{"X": {halves}, "MaxLenTensor": {most}}, layers.Attrs{"out_dtype": int32(tensor.Int64)}).One("Y")
+	largest := layers.Op(m, "sequence_mask", layers.In{"X": {halves}}, layers.Attrs{"maxlen": int32(-1), "out_dtype": int32(tensor.Int64)}).One("Y")
+	rows := layers.ReduceSum(layers.Cast(largest, tensor.Float32), layers.Axes(1)) // computed from dims that follow from the lengths
 	p, exe := finished(t, m), executor.New()
 	defer exe.Close()
-	for _, c := range []struct{ fed, want []int64 }{{[]int64{5, 2}, []int64{1, 1, 1, 0}}, {[]int64{2, 7}, []int64{1, 0, 0, 1, 1, 1}}} {
+	for _, c := range []struct{ fed, want []int64 }{{[]int64{5, 2}, []int64{1, 1, 1, 0}}, {[]int64{2, 7}, []int64{1, 0, 0, 1, 1, 1}}, {[]int64{5, 2}, []int64{1, 1, 1, 0}}, {[]int64{1, 1}, []int64{}}} {
 		fed, _ := tensor.FromSlice(c.fed, int64(len(c.fed)))
-		got, err := exe.Run(t.Context(), p, executor.Feed{"lengths": fed}, mask.Name())
+		got, err := exe.Run(t.Context(), p, executor.Feed{"lengths": fed}, mask.Name(), largest.Name(), rows.Name())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !slices.Equal(got[0].Int64s(), c.want) {
-			t.Errorf("the mask of halves of %v is %v, want %v", c.fed, got[0].Int64s(), c.want)
+		for _, y := range got[:2] {
+			if !slices.Equal(y.Int64s(), c.want) {
+				t.Errorf("the mask of halves of %v is %v, want %v", c.fed, y.Int64s(), c.want)
+			}
+		}
+		if want := []float32{float32(c.fed[0] / 2), float32(c.fed[1] / 2)}; !slices.Equal(got[2].Float32s(), want) {
+			t.Errorf("rows of the mask of halves of %v have %v places, want %v", c.fed, got[2].Float32s(), want)
 		}
 	}
 }

@@ -439,3 +439,25 @@ func TestLengthsOfSequencesMakeRows(t *testing.T) {
 		t.Errorf("offsets that fall: %v", err)
 	}
 }
+
+// A feed with other LoD levels than declared is told what to do about it.
+func TestFeedsOfOtherLevelsAreToldWhatToDo(t *testing.T) {
+	lod := [][]int64{{0, 2}, {0, 1, 3}}
+	for _, c := range []struct {
+		declared, fed int
+		want          string
+	}{{0, 1, "feed the rows without offsets"}, {1, 2, "leave out the offsets of the outer levels"}, {1, 0, "feed the offsets of the sequences"}, {2, 1, "offsets of all levels"}} {
+		m := layers.NewModel()
+		x := layers.Data(m, "x", layers.Dims(1), layers.LoD(c.declared))
+		layers.Scale(x, 2, 0)
+		p := finished(t, m)
+		value, err := tensor.FromSlice([]float32{1, 2, 3}, 3, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		value.SetLoD(lod[2-c.fed:])
+		if err := executor.CheckSequences(p, executor.Feed{"x": value}); fault.KindOf(err) != fault.ShapeMismatch || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%d levels declared, %d fed: %v, want %q", c.declared, c.fed, err, c.want)
+		}
+	}
+}

@@ -22,14 +22,15 @@ const (
 // steps, as layers.DynamicRNN does: then each step changes only rows of sequences that have the step.
 type division struct {
 	of      map[string]share
-	some    map[string]bool // variables that are apart, and have rows of some records only: a half of the batch
-	axis    map[string]int  // of a variable that is apart: the axis of the records, if it is not axis 0
-	runs    map[string]int  // of a variable that is apart: how many runs of all records follow one another along axis 0, with as many rows each, if more than one
-	step    map[string]bool // arrays whose items are the steps of the longest sequence
-	count   map[string]bool // rows of the sequences that have a step. They may be counted, as DynamicRNN.memory of Fluid does for the first state, and nothing else
-	at      *program.Op     // the first op that mixes rows
-	chosen  *choices        // how data chooses rows
-	totals  map[string]bool // variables of the global block that trainers share, so that all have those of the whole batch
+	some    map[string]bool        // variables that are apart, and have rows of some records only: a half of the batch
+	axis    map[string]int         // of a variable that is apart: the axis of the records, if it is not axis 0
+	runs    map[string]int         // of a variable that is apart: how many runs of all records follow one another along axis 0, with as many rows each, if more than one
+	step    map[string]bool        // arrays whose items are the steps of the longest sequence
+	count   map[string]bool        // rows of the sequences that have a step. They may be counted, as DynamicRNN.memory of Fluid does for the first state, and nothing else
+	at      *program.Op            // the first op that mixes rows
+	from    map[string]*program.Op // of a variable that is mixed: the op that has mixed the rows that it depends on
+	chosen  *choices               // how data chooses rows
+	totals  map[string]bool        // variables of the global block that trainers share, so that all have those of the whole batch
 	typeOf  func(name string) (Meta, bool)
 	records *records // says of ops of the global block which keep rows apart that they seem to mix, and which do not depend on the batch
 	inner   bool     // the op at hand is in a block of another: what is known of a name of the global block says nothing of it
@@ -38,7 +39,7 @@ type division struct {
 
 // divide follows the shares through the forward pass. fed reports whether a variable that no op writes comes with the batch. totals are the variables that trainers share.
 func divide(block *program.Block, forward []*program.Op, fed func(name string) bool, typeOf func(name string) (Meta, bool), records *records, totals map[string]bool) *division {
-	d := &division{records: records, totals: totals, of: map[string]share{}, axis: map[string]int{}, runs: map[string]int{}, some: map[string]bool{}, step: map[string]bool{}, count: map[string]bool{}, typeOf: typeOf,
+	d := &division{records: records, totals: totals, from: map[string]*program.Op{}, of: map[string]share{}, axis: map[string]int{}, runs: map[string]int{}, some: map[string]bool{}, step: map[string]bool{}, count: map[string]bool{}, typeOf: typeOf,
 		chosen: &choices{rows: map[string]string{}, index: map[string]maskIndex{}, place: map[string]string{}, dims: map[string]string{}}}
 	for _, op := range forward {
 		for _, name := range op.InputNames() {
@@ -75,12 +76,23 @@ func (d *division) write(op *program.Op, names []string, s share, keeps bool) {
 	if s == mixed && d.at == nil {
 		d.at = op
 	}
+	cause := op
+	for _, name := range op.InputNames() {
+		if from := d.from[name]; d.of[name] == mixed && from != nil {
+			cause = from
+			break
+		}
+	}
 	some := op.Type == "split_lod_tensor" || op.Type != "merge_lod_tensor" && slices.ContainsFunc(op.InputNames(), func(name string) bool { return d.some[name] })
 	for _, name := range names {
 		if keeps {
 			s = max(s, d.of[name])
 		}
-		d.of[name] = s
+		if d.of[name] = s; s == mixed {
+			d.from[name] = cause
+		} else {
+			delete(d.from, name)
+		}
 		delete(d.axis, name)
 		delete(d.runs, name)
 		delete(d.count, name)

@@ -89,6 +89,16 @@ func Decide(s *Shapes, slot string) []int64 {
 	return Integers(m.Value)
 }
 
+// DecideAttr is Decide for a slot of which only an attribute follows, that no op has to hand on as a LoD. Executors may then infer the op when it runs.
+func DecideAttr(s *Shapes, slot, attr string) []int64 {
+	m := s.In(slot)
+	if m.Value == nil {
+		s.undecided = append(s.undecided, undecided{attr, s.op.In(slot)})
+		return nil
+	}
+	return Integers(m.Value)
+}
+
 // Integers returns the elements of a tensor of integers, and no elements of any other.
 func Integers(t *tensor.Tensor) []int64 {
 	switch t.DType() {

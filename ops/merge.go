@@ -412,7 +412,7 @@ func (r *reductions) checkShare(name string) error {
 	}
 	switch r.shares.of[name] {
 	case mixed:
-		return mixes(r.shares.at, name)
+		return mixes(cmp.Or(r.shares.from[name], r.shares.at), name)
 	case steps:
 		return r.unclear(name, "a loss that depends on the number of steps of a trainer's part of the batch")
 	}

@@ -62,8 +62,7 @@ func init() {
 
 	ops.Register(ops.Def{
 		Type: "sequence_mask",
-		Doc: "Says which places of padded sequences are within: Y[..., j] = 1 where j < X, else 0. With maxlen below 0 there are as many places as the largest X; then X is " +
-			"fed, or follows from constants or the lengths of sequences.",
+		Doc:  "Says which places of padded sequences are within: Y[..., j] = 1 where j < X, else 0. With maxlen below 0 there are as many places as the largest X.",
 		Inputs: []ops.Slot{
 			{Name: "X", Doc: "lengths, int32 or int64", Decides: true},
 			{Name: "MaxLenTensor", Doc: "gives maxlen", Dispensable: true}},
@@ -259,7 +258,7 @@ func inferSequenceMask(s *ops.Shapes) error {
 		length = program.Unknown
 	case length < 0:
 		length = program.Unknown
-		if lengths := ops.Decide(s, "X"); lengths != nil {
+		if lengths := ops.DecideAttr(s, "X", "maxlen"); lengths != nil {
 			length = 0
 			for _, n := range lengths {
 				length = max(length, n)
