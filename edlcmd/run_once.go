@@ -176,8 +176,12 @@ func readFeeds(p, whole *program.Program, values, offsets []string, budget *tens
 	}
 	for name, t := range feed {
 		if v, _ := whole.Global().Var(name); v.LoDLevel != len(t.LoD()) {
+			hint := "give the offsets of all levels of sequences with --lod, the outermost first, or feed a file that has them: .npz or .jsonl"
+			if len(t.LoD()) > v.LoDLevel {
+				hint = "leave out offsets of --lod, or arrays NAME.lod0, ... of a .npz file: the program has no sequences of so many levels there"
+			}
 			return nil, fault.E(fault.ShapeMismatch, fault.At("--feed"), fault.Var(name), fault.Gotf("%d LoD levels", len(t.LoD())),
-				fault.Wantf("%d, as the program declares", v.LoDLevel), fault.Hint("give the offsets of sequences with --lod, or feed a file that has them: .npz or .jsonl"))
+				fault.Wantf("%d, as the program declares", v.LoDLevel), fault.Hint(hint))
 		}
 	}
 	return feed, nil
