@@ -92,7 +92,7 @@ func (e *Executor) Group(of func(round uint64) [][]int) { e.groups = of }
 func (e *Executor) Drop(of func(round uint64) []int) { e.drops = of }
 
 // CheckFinite makes a round that trains fail if a trainer has computed a fetched value of type float32 that is not finite. Executors check more: also a
-// loss that is not fetched. By default the oracle checks nothing.
+// loss that is not fetched. Programs that drop gradients which are not finite are not checked. By default the oracle checks nothing.
 func (e *Executor) CheckFinite() { e.finite = true }
 
 // Compress makes gradients and parameters travel as a job of these settings sends them: none, bf16 or fp16, and topk for gradients. A parameter that is

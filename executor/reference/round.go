@@ -65,7 +65,7 @@ func (e *Executor) runRound(ctx context.Context, s *split, number uint64, feed e
 	if err == nil && weighed.Value && r.trains() && !slices.ContainsFunc(shares, func(s share) bool { return s.weight != 0 }) {
 		err = ops.NoMean(number)
 	}
-	if err == nil && r.finite && r.trains() {
+	if err == nil && r.finite && r.trains() && !ops.DropsGradients(s.program.Global()) {
 		err = checkFinite(shares, fetch)
 	}
 	if err == nil && r.devicesOf() > 1 {
