@@ -7,14 +7,19 @@ import (
 )
 
 // AddedState names the persistable variables to which the forward pass adds sums over the batch, as evaluators of Fluid count chunks or errors. Each trainer adds those of
-// its rows, so the state of all trainers merges by MergeSum. A variable has one op that adds, sum or elementwise_add, and all that it adds are sums over the batch.
-func AddedState(p *program.Program) map[string]bool {
+// its rows, so the state of all trainers merges by MergeSum. A variable has one op that adds, sum or elementwise_add, and all that it adds are sums over the batch. Where nobody
+// divides a batch, it may add anything.
+func AddedState(p *program.Program, divided bool) map[string]bool {
 	block := p.Global()
 	var r *reductions
 	added := map[string]bool{}
 	for _, op := range block.Ops {
 		name, terms := adds(block, op)
 		if name == "" {
+			continue
+		}
+		if !divided {
+			added[name] = true
 			continue
 		}
 		if r == nil {

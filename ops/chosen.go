@@ -75,6 +75,8 @@ func (c *choices) choose(d *division, block *program.Block, op *program.Op, def 
 	d.write(op, op.OutputNames(), share, false)
 	for _, name := range op.OutputNames() {
 		switch {
+		case def.State != nil && name != op.Out("Y"): // statistics, which have no rows
+			d.at = at
 		case mask != "":
 			c.rows[name] = mask
 		case index.mask != "":
@@ -117,6 +119,13 @@ func alike(d *division, a, b string) bool {
 	return eachHas(d, a, n) && eachHas(d, b, n)
 }
 
+// sameSequences reports whether two variables have the rows of the same sequences, one for one.
+func sameSequences(d *division, a, b string) bool {
+	x, known := d.typeOf(a)
+	y, too := d.typeOf(b)
+	return known && too && x.LoDLevel > 0 && x.LoDLevel == y.LoDLevel && x.LoDOf != "" && x.LoDOf == y.LoDOf
+}
+
 // eachHas reports whether a variable has n rows of each record.
 func eachHas(d *division, name string, n int64) bool {
 	return n > 0 && d.records.rows(name, 1) == n && d.records.rows(name, 2) == 2*n
@@ -145,7 +154,7 @@ func (c *choices) gathered(d *division, op *program.Op) string {
 	x, index := op.In("X"), c.index[op.In("Index")]
 	axis, _ := op.Int("axis")
 	switch {
-	case index.mask == "" || !c.whole(d, x) || !eachHas(d, x, index.each):
+	case index.mask == "" || !c.whole(d, x) || !eachHas(d, x, index.each) && !sameSequences(d, x, index.mask):
 	case op.Type == "gather_nd" && d.rank(op.In("Index")) == 2,
 		op.Type == "gather" && index.first && axis == 0 && op.In("Axis") == "":
 		return index.mask
@@ -200,7 +209,8 @@ func (c *choices) kept(d *division, block *program.Block, op *program.Op, def *D
 			mask = chosen
 		}
 	}
-	if mask == "" || def.Class != Compute || def.State != nil || def.Totals != nil || d.turns(op, def) || d.computed(block, op, def) != apart {
+	byRow := def.Class == Compute && def.State == nil || op.Type == "dropout" || op.Type == "batch_norm" // which normalizes by the rows of a trainer, as of all rows
+	if mask == "" || !byRow || def.Totals != nil || d.turns(op, def) || d.computed(block, op, def) != apart {
 		return ""
 	}
 	return mask

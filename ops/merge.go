@@ -2,6 +2,7 @@ package ops
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 
 	"github.com/edl-go/edl/fault"
@@ -412,11 +413,22 @@ func (r *reductions) checkShare(name string) error {
 	}
 	switch r.shares.of[name] {
 	case mixed:
-		return mixes(cmp.Or(r.shares.from[name], r.shares.at), name)
+		return r.mixed(cmp.Or(r.shares.from[name], r.shares.at), name)
 	case steps:
 		return r.unclear(name, "a loss that depends on the number of steps of a trainer's part of the batch")
 	}
 	return nil
+}
+
+// mixed is mixes, with what is known of the variables of the op.
+func (r *reductions) mixed(op *program.Op, name string) error {
+	err := mixes(op, name)
+	index := r.writers[op.In("Index")]
+	var f *fault.Fault
+	if index != nil && index.Type == "generate_mask_labels" && errors.As(err, &f) {
+		f.Hint = "give each batch one picture: RoiHasMaskInt32 counts the regions of a picture from 0, so with several the op takes regions of the first one, in Paddle, too; or pool the regions of MaskRois"
+	}
+	return err
 }
 
 func mixes(op *program.Op, name string) error {

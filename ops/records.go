@@ -159,6 +159,13 @@ func (r *records) infer(n int64) map[string]Meta {
 			}
 			return brought(name)
 		}
+		for _, name := range op.InputNames() {
+			if _, written := types[name]; !written && r.fed(name) {
+				if m, ok := brought(name); ok {
+					types[name] = m
+				}
+			}
+		}
 		shapes, err := Infer(op, typeOf)
 		if err != nil {
 			continue // what it writes stays unknown

@@ -18,18 +18,18 @@ func ShareTotals(p *program.Program) (*program.Program, error) {
 	}
 	p = p.Clone()
 	s := &sharing{block: p.Global(), program: p, pending: map[string]*total{}, reads: map[string]bool{}, writes: map[string]bool{},
-		parts: map[string]string{}, scales: map[string]string{}, scaled: map[string]bool{}, slopes: map[string]bool{a.loss + program.GradSuffix: true}}
+		drawn: a.drawn, parts: map[string]string{}, scales: map[string]string{}, scaled: map[string]bool{}, slopes: map[string]bool{a.loss + program.GradSuffix: true}}
 	ops := s.block.Ops
 	s.again = newRecomputed(s.block, ops, a.end)
 	s.block.Ops = nil
-	at := map[int]*total{}
-	for i, op := range ops[:a.end] { // those of the clone stand where those of p stand
+	for _, op := range ops[:a.end] {
+		var made []*total
 		for k := range a.totals {
 			if a.totals[k].out != "" && slices.Contains(op.OutputNames(), a.totals[k].out) {
-				at[i] = &a.totals[k]
+				made = append(made, &a.totals[k])
 			}
 		}
-		s.add(op, at[i])
+		s.add(op, made)
 	}
 	s.flush()
 	if s.shared > MaxTotalsPlaces {
@@ -49,7 +49,7 @@ func (s *sharing) checkScaled(a *analysis) error {
 	for i := range a.totals {
 		t := &a.totals[i]
 		for _, op := range s.block.Ops {
-			if s.scaled[t.out] || !slices.ContainsFunc(op.OutputNames(), func(name string) bool { return isGradientOf(name, t.out) }) {
+			if t.watched || s.scaled[t.out] || !slices.ContainsFunc(op.OutputNames(), func(name string) bool { return isGradientOf(name, t.out) }) {
 				continue
 			}
 			return At(op, fault.E(fault.Unsupported, fault.Var(t.out), fault.Got("a gradient of a sum or mean over the batch that the gradient of "+t.op.Type+" does not read"),
@@ -73,15 +73,17 @@ type sharing struct {
 	scales  map[string]string // by out
 	scaled  map[string]bool   // by out: the backward pass reads the scale
 	slopes  map[string]bool   // what the backward pass makes of the gradient of the loss
+	drawn   map[string]bool   // chosen rows for which dropout draws
 	again   *recomputed
 }
 
-// add appends an op of the forward pass, which makes the total t unless that is nil.
-func (s *sharing) add(op *program.Op, t *total) {
+// add appends an op of the forward pass, which makes some totals or none.
+func (s *sharing) add(op *program.Op, made []*total) {
+	s.draw(op)
 	awaits := slices.ContainsFunc(op.InputNames(), func(name string) bool { return s.pending[name] != nil || s.writes[name] }) ||
 		slices.ContainsFunc(op.OutputNames(), func(name string) bool { return s.pending[name] != nil || s.writes[name] || s.reads[name] })
 	switch {
-	case t == nil && awaits && s.reduced(op):
+	case len(made) == 0 && awaits && s.reduced(op):
 		s.later = append(s.later, op)
 		for _, name := range op.InputNames() {
 			s.reads[name] = true
@@ -94,17 +96,23 @@ func (s *sharing) add(op *program.Op, t *total) {
 		s.flush()
 	}
 	s.block.Append(op)
-	if t == nil {
-		return
+	for _, t := range made {
+		v, _ := s.block.Find(t.out)
+		t.op = op // of the program that is written
+		part := v.Copy(s.program.UniqueName(t.out + ".part"))
+		part.Persistable = false
+		s.block.EnsureVar(part)
+		op.RenameOutput(t.out, part.Name)
+		s.parts[t.out] = part.Name
+		s.pending[t.out], s.order = t, append(s.order, t)
 	}
-	v, _ := s.block.Find(t.out)
-	t.op = op // of the program that is written
-	part := v.Copy(s.program.UniqueName(t.out + ".part"))
-	part.Persistable = false
-	s.block.EnsureVar(part)
-	op.RenameOutput(t.out, part.Name)
-	s.parts[t.out] = part.Name
-	s.pending[t.out], s.order = t, append(s.order, t)
+}
+
+// draw lets dropout draw for chosen rows by their place on the trainer.
+func (s *sharing) draw(op *program.Op) {
+	if op.Type == "dropout" && s.drawn[s.again.of(op.In("X"))] {
+		op.SetAttr("chosen_rows", true)
+	}
 }
 
 // reduced reports whether an op writes numbers alone, so that nothing of the rows waits for it.
@@ -125,6 +133,14 @@ func (s *sharing) flush() {
 			scale := s.program.UniqueName(t.out + ".scale")
 			v, _ := s.block.Find(t.out)
 			part, out, dtype := s.parts[t.out], t.out, v.DType
+			if v.Persistable { // the state is that of the step before until the totals are there
+				c := v.Copy(s.program.UniqueName(t.out + ".total"))
+				c.Persistable, c.StopGradient = false, true
+				out = s.block.EnsureVar(c).Name
+				set := &program.Op{Type: "assign", Inputs: map[string][]string{"X": {out}}, Outputs: map[string][]string{"Out": {t.out}}}
+				set.SetLine(t.op.Line())
+				whole = append(whole, set)
+			}
 			if !t.mean && (dtype == tensor.Int32 || dtype == tensor.Int64) {
 				dtype = tensor.Float64
 				part, out = s.asFloat(v, part), s.asFloat(v, out)
@@ -208,6 +224,7 @@ func (s *sharing) addBackward(op *program.Op, totals []total) error {
 	}
 	if op.Role().Has(program.RoleBackward) {
 		s.again.note(op)
+		s.draw(op)
 		if len(op.OutputNames()) == 1 && s.parts[s.again.of(op.OutputNames()[0])] != "" {
 			return nil
 		}
@@ -217,7 +234,7 @@ func (s *sharing) addBackward(op *program.Op, totals []total) error {
 			fault.Want("a backward pass that reads what the forward pass has made"), fault.Hint("train on one machine")))
 	}
 	for i := range totals {
-		if t := &totals[i]; op.Type == t.op.Type+"_grad" && s.again.of(op.In("X")) == t.over {
+		if t := &totals[i]; !t.watched && op.Type == t.op.Type+"_grad" && s.again.of(op.In("X")) == t.over {
 			s.scale(op, t)
 		}
 	}

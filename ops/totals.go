@@ -27,6 +27,7 @@ type total struct {
 	over, out string // what is reduced, and what it gives
 	mean      bool   // else a sum
 	late      bool   // only a run tells how many elements over has
+	watched   bool   // no gradient goes through it: a metric over chosen rows, or what such rows do to moving statistics
 }
 
 // totalling finds totals, with what reductions know of a forward pass.
@@ -40,9 +41,10 @@ type analysis struct {
 	loss   string
 	end    int // of the forward pass
 	merge  Merge
-	totals []total // that trainers share; nil for none
-	shared bool    // the program shares them already
-	linear bool    // without totals one weight would do, as far as the program tells: whether a sum of weights is a whole number, only batches tell. A mean over chosen rows has none
+	totals []total         // that trainers share; nil for none
+	shared bool            // the program shares them already
+	drawn  map[string]bool // chosen rows for which an op draws: on a trainer they have other places than on one machine
+	linear bool            // without totals one weight would do, as far as the program tells: whether a sum of weights is a whole number, only batches tell. A mean over chosen rows has none
 }
 
 // analyse is GradientMerge and, for what it needs of the loss, WeightOf. It takes totals where these refuse a loss.
@@ -72,14 +74,15 @@ func analyse(p *program.Program) (*analysis, error) {
 		if a.linear {
 			a.merge = kind
 		}
-		if a.linear && !r.shifted() {
+		if a.linear && !r.shifted() && !r.watches() {
 			return a, nil
 		}
 	}
-	a.totals, err = totalling{newReductions(block, block.Ops[:at])}.totalsOf(loss)
-	if a.linear {
-		err = nil
+	shared := totalling{newReductions(block, block.Ops[:at])}
+	if a.totals, err = shared.totalsOf(loss); a.linear && err != nil {
+		a.totals, err = nil, nil
 	}
+	a.drawn = shared.drawn()
 	return a, err
 }
 
@@ -140,6 +143,8 @@ func (r totalling) totalsOf(loss string) (totals []total, err error) {
 			t.late = choiceOf(r.reductions, t.over) != "" || r.fromFinding(t.over)
 			totals, onBatch, from = append(totals, t), false, true
 		}
+		watched := r.watched(op, needed)
+		totals = append(totals, watched...)
 		if onBatch && from && slices.ContainsFunc(op.OutputNames(), func(name string) bool { return needed[name] }) {
 			if err := r.checkRowsWith(op, derived); err != nil {
 				return nil, err
@@ -149,12 +154,18 @@ func (r totalling) totalsOf(loss string) (totals []total, err error) {
 			written[name], r.batch[name] = true, onBatch
 			derived[name] = from && !onBatch
 		}
+		for _, t := range watched {
+			r.batch[t.out], derived[t.out] = false, true
+		}
 	}
 	if r.batch[loss] {
 		if _, err := r.of(loss); err != nil {
 			return nil, err
 		}
 		return nil, r.unclear(loss, "a loss that is no function of sums and means over the batch")
+	}
+	if r.checkSize(totals) != nil { // metrics alone may travel as those of each trainer; moving statistics may not
+		totals = slices.DeleteFunc(totals, func(t total) bool { return t.watched && !r.isState(t.out) })
 	}
 	return totals, r.checkSize(totals)
 }

@@ -59,7 +59,7 @@ func WeightOf(p *program.Program, fetch []string) (Weight, error) {
 		if v, ok := block.Find(name); !ok || !r.batch[name] || r.writers[name] == nil || v.Persistable || !v.DType.IsFloat() || !r.isScalar(name) {
 			continue // has rows, is the same on every trainer, is counted, or is a gradient
 		}
-		if byRows && !fromChoice(r, name) {
+		if byRows && !fromChoice(r, name) || counts(r.writers[name]) {
 			continue
 		}
 		if err := r.weigh(name); err != nil {
@@ -73,6 +73,18 @@ func WeightOf(p *program.Program, fetch []string) (Weight, error) {
 		return Weight{}, err
 	}
 	return Weight{r.weight, r.values[r.weight]}, nil
+}
+
+// counts reports whether an op makes a number of counts that it keeps from step to step, as auc does. It averages over no rows of the batch: that of each trainer has all rows of the steps
+// before, and its own of this step.
+func counts(op *program.Op) bool {
+	def, ok := Lookup(op.Type)
+	for _, merge := range def.State {
+		if merge != MergeSum {
+			return false
+		}
+	}
+	return ok && len(def.State) > 0
 }
 
 // NoMean is the error of a step whose batch has weights that are all 0. It is the same wherever the step is trained, and whether numbers are checked or not.

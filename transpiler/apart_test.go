@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/executor/reference"
 	"github.com/edl-go/edl/layers"
 	"github.com/edl-go/edl/optimizer"
@@ -87,8 +88,8 @@ func TestRecordsThatStayApart(t *testing.T) {
 	}
 }
 
-// trained returns the values of the persistable variables after some steps of so many trainers.
-func trained(t *testing.T, p *program.Program, trainers int) map[string][]float64 {
+// trained returns the values of the persistable variables after some steps of so many trainers, and what numbers are fetched of each step.
+func trained(t *testing.T, p *program.Program, trainers int, fetch ...string) map[string][]float64 {
 	t.Helper()
 	e, err := reference.New(p, trainers)
 	if err != nil {
@@ -96,12 +97,16 @@ func trained(t *testing.T, p *program.Program, trainers int) map[string][]float6
 	}
 	defer e.Close()
 	random := rand.New(rand.NewPCG(1, 2))
+	all := map[string][]float64{}
 	for range steps {
-		if _, err := e.Run(t.Context(), p, batch(t, p, random)); err != nil {
+		fetched, err := e.Run(t.Context(), p, batch(t, p, random), fetch...)
+		if err != nil {
 			t.Fatal(err)
 		}
+		for i, name := range fetch {
+			all[name] = append(all[name], executor.Scalar(fetched[i]))
+		}
 	}
-	all := map[string][]float64{}
 	for _, v := range p.Global().Vars() {
 		value, ok := e.Scope().Find(v.Name)
 		if !v.Persistable || !ok {

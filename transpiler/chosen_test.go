@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/executor/reference"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/layers"
 	"github.com/edl-go/edl/optimizer"
@@ -114,23 +116,129 @@ func TestRowsThatDataChooses(t *testing.T) {
 	}
 }
 
-// A metric over chosen rows has no weight among trainers.
-func TestMetricsOfChosenRowsAreRefused(t *testing.T) {
-	for name, loss := range map[string]func(cost, chosen layers.Variable) layers.Variable{
-		"beside a mean over them":      func(_, chosen layers.Variable) layers.Variable { return layers.Mean(chosen) },
-		"beside a mean over all words": func(cost, _ layers.Variable) layers.Variable { return layers.Mean(cost) },
-	} {
-		m := layers.NewModel().Seed(3)
+// labelled has a class of each chosen word, and what a network says of it.
+func labelled(m *layers.Model, limit float64, of func(rows layers.Variable) layers.Variable) (logits, label, hidden layers.Variable) {
+	x, hidden := words(m)
+	index := layers.WhereIndex(above(x, limit))
+	y := layers.Data(m, "y", layers.Dims(4), layers.DType(tensor.Int64))
+	label = layers.Unsqueeze(layers.GatherND(y, index), []int{1}).StopGradient()
+	return layers.FC(of(layers.GatherND(hidden, index)), 3), label, hidden
+}
+
+// observed are models that look at chosen rows, or keep something of them.
+var observed = map[string]func(m *layers.Model) layers.Variable{
+	"an accuracy beside a mean over them": func(m *layers.Model) layers.Variable {
+		logits, label, _ := labelled(m, 0.5, func(rows layers.Variable) layers.Variable { return rows })
+		layers.Scale(layers.Accuracy(layers.Softmax(logits), label), 1, 0, layers.Name("metric"))
+		cost, _ := layers.SoftmaxWithCrossEntropy(logits, label)
+		return layers.Mean(cost)
+	},
+	"an accuracy beside a mean over all words": func(m *layers.Model) layers.Variable {
+		logits, label, hidden := labelled(m, 0.5, func(rows layers.Variable) layers.Variable { return rows })
+		layers.Scale(layers.Accuracy(layers.Softmax(logits), label), 1, 0, layers.Name("metric"))
+		return layers.Mean(layers.Square(hidden))
+	},
+	"a mean beside a sum": func(m *layers.Model) layers.Variable {
 		x, hidden := words(m)
-		cost := layers.Reshape(layers.FC(hidden, 1, layers.NumFlattenDims(2)), []int64{-1, 4})
-		chosen := layers.MaskedSelect(cost, above(x, 0))
-		layers.Mean(layers.Square(chosen), layers.Name("metric"))
-		optimizer.SGD(0.1).Minimize(loss(cost, chosen))
-		_, err := transpiler.Transpile(t.Context(), built(t, m), transpiler.Config{Trainers: 2, PServers: 1, Fetch: []string{"metric"}})
-		if fault.KindOf(err) != fault.Unsupported || !strings.Contains(err.Error(), "a mean over the rows of") {
-			t.Errorf("%s: %v", name, err)
-		}
+		cost := layers.MaskedSelect(layers.Reshape(layers.FC(hidden, 1, layers.NumFlattenDims(2)), []int64{-1, 4}), above(x, 0.5))
+		layers.Mean(layers.Square(cost), layers.Name("metric"))
+		return layers.ReduceSum(cost)
+	},
+	"chosen rows that are normalized": func(m *layers.Model) layers.Variable { // a trainer may have one of them, or none
+		logits, label, _ := labelled(m, 1, func(rows layers.Variable) layers.Variable { return layers.BatchNorm(rows) })
+		cost, _ := layers.SoftmaxWithCrossEntropy(logits, label)
+		return layers.Mean(cost, layers.Name("metric"))
+	},
+	"dropout of chosen rows": func(m *layers.Model) layers.Variable {
+		logits, label, _ := labelled(m, 0, func(rows layers.Variable) layers.Variable { return layers.Dropout(rows, 0.5) })
+		cost, _ := layers.SoftmaxWithCrossEntropy(logits, label)
+		return layers.Mean(cost, layers.Name("metric"))
+	},
+	"words of sequences by a mask": func(m *layers.Model) layers.Variable {
+		x := layers.Data(m, "x", layers.Dims(3), layers.LoD(1))
+		hidden := layers.FC(x, 2, layers.Act("tanh"))
+		first := layers.Slice(x, []int{1}, []int64{0}, []int64{1})
+		rows := layers.Slice(layers.WhereIndex(layers.GreaterThan(first, layers.FillLike(first, 0.3))), []int{1}, []int64{0}, []int64{1})
+		return layers.Mean(layers.FC(layers.Gather(hidden, rows), 1), layers.Name("metric"))
+	},
+	"costs of words by a mask": func(m *layers.Model) layers.Variable {
+		x := layers.Data(m, "x", layers.Dims(3), layers.LoD(1))
+		cost := layers.FC(layers.FC(x, 2, layers.Act("tanh")), 1)
+		first := layers.Slice(x, []int{1}, []int64{0}, []int64{1})
+		chosen := layers.MaskedSelect(cost, layers.GreaterThan(first, layers.FillLike(first, 0.3)))
+		return layers.Mean(chosen, layers.Name("metric"))
+	},
+	"places of words by a mask": func(m *layers.Model) layers.Variable {
+		x := layers.Data(m, "x", layers.Dims(3), layers.LoD(1))
+		cost := layers.FC(layers.FC(x, 2, layers.Act("tanh")), 1)
+		first := layers.Slice(x, []int{1}, []int64{0}, []int64{1})
+		return layers.Mean(layers.GatherND(cost, layers.WhereIndex(layers.GreaterThan(first, layers.FillLike(first, 0.3)))), layers.Name("metric"))
+	},
+}
+
+// Metrics, moving statistics and dropout of chosen rows obey the law. Trainers report the metric of the batch, and keep the moving statistics that the rows of all make, each part weighed
+// by its rows.
+func TestWhatIsKeptOfChosenRows(t *testing.T) {
+	for name, loss := range observed {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := layers.NewModel().Seed(3)
+			optimizer.SGD(0.1).Minimize(layers.Scale(loss(m), 1, 0, layers.Name("loss")))
+			p := built(t, m)
+			for _, cfg := range []transpiler.Config{{Trainers: 2, PServers: 2}, {Trainers: 3, PServers: 2}, {Trainers: 4, PServers: 1, MinBlockSize: 4}, {Trainers: 1, PServers: 2, Mode: transpiler.Async}} {
+				if err := checkLaw(t, p, cfg, "loss", "fc_0.w_0"); err != nil {
+					t.Errorf("%+v: %v", cfg, err)
+				}
+			}
+			if name == "chosen rows that are normalized" || name == "dropout of chosen rows" {
+				return // each trainer normalizes by its rows, and draws for them
+			}
+			alone := trained(t, p, 1, "metric")
+			for name, got := range trained(t, p, 3, "metric") {
+				for i, want := range alone[name] {
+					if math.Abs(got[i]-want) > 1e-5*max(1, math.Abs(want)) {
+						t.Fatalf("%s[%d] is %v with three trainers, %v with one", name, i, got[i], want)
+					}
+				}
+			}
+		})
 	}
+}
+
+// The moving mean is that of all chosen rows of the batch, however many of them each trainer has.
+func TestMovingStatisticsOfChosenRows(t *testing.T) {
+	m := layers.NewModel().Seed(3)
+	x := layers.Data(m, "x", layers.Dims(2))
+	first := layers.Slice(x, []int{1}, []int64{0}, []int64{1})
+	rows := layers.Gather(x, layers.Slice(layers.WhereIndex(layers.GreaterThan(first, layers.FillLike(first, 0))), []int{1}, []int64{0}, []int64{1}))
+	optimizer.SGD(0.1).Minimize(layers.Mean(layers.FC(layers.BatchNorm(rows), 1)))
+	p := built(t, m)
+	value, err := tensor.FromSlice([]float32{1, 10, 2, 20, 3, 30, 4, 40, -1, 9, -1, 9, 6, 80}, 7, 2) // the trainers choose 2, 2 and 1 rows
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := reference.New(p, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	if _, err := e.Run(t.Context(), p, executor.Feed{"x": value}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range executor.Persistables(p) {
+		v, _ := p.Global().Find(name)
+		value, _ := e.Scope().Find(name)
+		if v.IsParameter || value.Len() != 2 || value.Float32s()[0] < 0.2 || value.Float32s()[0] > 0.5 { // the moving variance is near 1
+			continue
+		}
+		for i, want := range []float64{0.1 * 3.2, 0.1 * 36} {
+			if got := float64(value.Float32s()[i]); math.Abs(got-want) > 1e-5 {
+				t.Errorf("%s[%d] is %v, not %v", name, i, got, want)
+			}
+		}
+		return
+	}
+	t.Error("no moving mean")
 }
 
 // What a trainer would choose otherwise than one machine is refused.
@@ -172,14 +280,6 @@ func TestChoicesThatNeedTheWholeBatch(t *testing.T) {
 			x, hidden := words(m)
 			cost := layers.Reshape(layers.FC(hidden, 1, layers.NumFlattenDims(2)), []int64{-1, 4})
 			return layers.Mean(layers.Mul(layers.MaskedSelect(cost, above(x, 0)), layers.MaskedSelect(cost, above(x, 0))))
-		},
-		"chosen rows that are normalized": func(m *layers.Model) layers.Variable {
-			x, hidden := words(m)
-			return layers.Mean(layers.BatchNorm(layers.GatherND(hidden, layers.WhereIndex(above(x, 0)))))
-		},
-		"a draw for each chosen row": func(m *layers.Model) layers.Variable {
-			x, hidden := words(m)
-			return layers.Mean(layers.Dropout(layers.GatherND(hidden, layers.WhereIndex(above(x, 0))), 0.5))
 		},
 		"the largest of chosen rows": func(m *layers.Model) layers.Variable {
 			x, hidden := words(m)

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/program"
 )
@@ -38,13 +39,16 @@ func classify(s *state) error {
 	s.uses = usages(s.nodes)
 	if slices.ContainsFunc(s.nodes, func(n *node) bool { return n.duty == dutyUpdate }) {
 		var err error
-		if s.merge, err = ops.GradientMerge(s.source); err != nil {
-			return err
+		switch s.merge, err = ops.GradientMerge(s.source); {
+		case err != nil && !dividesBatches(s) && fault.KindOf(err) == fault.Unsupported:
+			s.merge = ops.MergeMean // of one trainer, whose batches nobody divides: as it is
+		case err != nil:
+			return hintWhole(s, err)
 		}
 	}
-	if s.cfg.Mode == Sync || s.cfg.Devices {
+	if dividesBatches(s) {
 		if _, err := ops.WeightOf(s.source, s.cfg.Fetch); err != nil {
-			return err
+			return hintWhole(s, err)
 		}
 	}
 	return checkKinds(s)
@@ -133,7 +137,7 @@ func findContributions(s *state) error {
 }
 
 func findForwardState(s *state) {
-	added := ops.AddedState(s.source)
+	added := ops.AddedState(s.source, dividesBatches(s))
 	for _, n := range s.nodes {
 		if n.duty != dutyTrainer {
 			continue

@@ -157,8 +157,8 @@ func findTrainerState(s *state) error {
 		if n.duty != dutyTrainer {
 			continue
 		}
-		varies := n.def.Class == ops.Read || n.def.Class == ops.Random ||
-			slices.ContainsFunc(n.reads, func(name string) bool { return ofRows[name] || isFed(s, name) })
+		varies := n.op.Type != "share_totals" && (n.def.Class == ops.Read || n.def.Class == ops.Random ||
+			slices.ContainsFunc(n.reads, func(name string) bool { return ofRows[name] || isFed(s, name) }))
 		for _, name := range n.writes {
 			ofRows[name] = ofRows[name] || varies
 			v := s.variable(name)

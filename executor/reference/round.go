@@ -40,8 +40,12 @@ func (e *Executor) runRound(ctx context.Context, s *split, number uint64, feed e
 	if len(fetch) == 0 {
 		fetch = s.program.Targets()
 	}
+	alone := r.alone()
+	if s.whole != nil && !alone {
+		return nil, s.whole
+	}
 	weighed, err := ops.WeightOf(s.program, fetch)
-	if err != nil {
+	if err != nil && !alone {
 		return nil, err
 	}
 	if err := executor.CheckSequences(s.program, feed); err != nil {
@@ -261,8 +265,11 @@ func (r *round) fetched(fetch []string, updated map[string]*tensor.Tensor, share
 	return out, nil
 }
 
+// alone reports whether one trainer without devices has the whole batch.
+func (r *round) alone() bool { return r.trainers(r.number) == 1 && r.devicesOf() == 1 }
+
 // rowsOf returns the rows of the batch: the extent of axis 0 of every fed variable that leaves it open. Of sequences it is their number in the outermost
-// level.
+// level. Where nobody divides the batch, feeds may have different ones, and it is the largest.
 func (r *round) rowsOf(feed executor.Feed) (int64, error) {
 	rows := int64(-1)
 	for _, name := range slices.Sorted(maps.Keys(feed)) {
@@ -270,7 +277,10 @@ func (r *round) rowsOf(feed executor.Feed) (int64, error) {
 			continue
 		}
 		n := tensor.Records(feed[name])
-		if rows >= 0 && n != rows {
+		if r.alone() {
+			n = max(n, rows)
+		}
+		if rows >= 0 && n != rows && !r.alone() {
 			return 0, fault.E(fault.ShapeMismatch, fault.Var(name), fault.Gotf("%d rows", n), fault.Wantf("%d rows, as the other feeds have", rows))
 		}
 		rows = n
@@ -291,7 +301,7 @@ func (r *round) rowsFrom(feed executor.Feed, from, to int64) (executor.Feed, err
 	part := executor.Feed{}
 	for name, t := range feed {
 		part[name] = t
-		if t == nil || !r.byRows(name) {
+		if t == nil || r.alone() || !r.byRows(name) {
 			continue
 		}
 		rows, err := tensor.PartOf(t, from, to)

@@ -27,6 +27,7 @@ type split struct {
 	byRows     map[string]string // sparse gradients that cross: the variable in which their rows do
 	stages     []totalsStage     // what ranks run before they share totals, in order
 	merge      ops.Merge         // of gradients and of fetched numbers: the mean for a program that does not train
+	whole      error             // why a batch of the program cannot be divided; nil if it can
 }
 
 // trains reports whether the program has update ops.
@@ -63,17 +64,19 @@ type state struct {
 	merge ops.Merge
 }
 
-// splitByRole divides the ops of the global block. The halves share all declarations and the startup program.
+// splitByRole divides the ops of the global block. The halves share all declarations and the startup program. A program whose batches cannot be divided is split, too: one trainer
+// may have whole batches.
 func splitByRole(p *program.Program, shares bool) (s *split, err error) {
+	merge, whole := ops.MergeMean, error(nil)
 	if executor.Trains(p) {
-		if p, err = withTotals(p, shares); err != nil {
-			return nil, err
+		if p, merge, whole = divisible(p, shares); whole != nil && fault.KindOf(whole) != fault.Unsupported {
+			return nil, whole
 		}
 	}
-	s = &split{program: p, forward: p.Clone(), update: p.Clone(), updated: map[string]bool{}, byRows: map[string]string{}}
+	s = &split{program: p, forward: p.Clone(), update: p.Clone(), updated: map[string]bool{}, byRows: map[string]string{}, merge: merge, whole: whole}
 	s.forward.Global().Ops, s.update.Global().Ops = nil, nil
 	written := map[string]bool{} // by the forward half
-	s.added = ops.AddedState(p)
+	s.added = ops.AddedState(p, whole == nil)
 	crosses := map[string]bool{}
 	for _, op := range p.Global().Ops {
 		def, _ := ops.Lookup(op.Type)
@@ -100,10 +103,20 @@ func splitByRole(p *program.Program, shares bool) (s *split, err error) {
 	s.update.DropUnreachable()
 	s.crosses = slices.Sorted(maps.Keys(crosses))
 	s.findParameters()
-	if s.merge = ops.MergeMean; s.trains() {
-		s.merge, err = ops.GradientMerge(p)
+	return s, nil
+}
+
+// divisible returns a program like p in which trainers share totals, and how their gradients become one. The error says why its batches cannot be divided; the program is p then.
+func divisible(p *program.Program, shares bool) (*program.Program, ops.Merge, error) {
+	shared, err := withTotals(p, shares)
+	if err != nil {
+		return p, ops.MergeMean, err
 	}
-	return s, err
+	merge, err := ops.GradientMerge(shared)
+	if err != nil {
+		return p, ops.MergeMean, err
+	}
+	return shared, merge, nil
 }
 
 // separate gives what the update half makes of a fed variable in place another name there: nobody may write what is fed.

@@ -91,8 +91,8 @@ func (c *cluster) step(ctx context.Context, feed executor.Feed, rows int64, fetc
 		all.Go(func() {
 			part := executor.Feed{}
 			for name, value := range feed {
-				if v, ok := c.trainer.Global().Find(name); ok && (len(v.Dims) == 0 || v.Dims[0] != program.Unknown) {
-					part[name] = value // the same for every trainer
+				if v, ok := c.trainer.Global().Find(name); ok && (len(c.trainers) == 1 || len(v.Dims) == 0 || v.Dims[0] != program.Unknown) {
+					part[name] = value // the same for every trainer, or nobody divides it
 					continue
 				}
 				rows, err := tensor.PartOf(value, from, to)

@@ -31,7 +31,8 @@ func init() {
 			{Name: "is_test", Doc: "whether to drop nothing", Default: false},
 			{Name: "fix_seed", Doc: "ignored; in Fluid, whether seed counts, which it always does here", Default: false},
 			{Name: "seed", Doc: "key of the random numbers", Default: int32(0), Tensor: "Seed"},
-			{Name: "dropout_implementation", Doc: downgradeInInfer + " or " + upscaleInTrain, Default: downgradeInInfer}},
+			{Name: "dropout_implementation", Doc: downgradeInInfer + " or " + upscaleInTrain, Default: downgradeInInfer},
+			{Name: "chosen_rows", Doc: "for trainers: data has chosen the rows of X, so their place in the whole batch is not known. Each trainer draws numbers of its own", Default: false}},
 		Infer:   inferDropout,
 		Cost:    opkit.PerElement(30),
 		Bind:    opkit.BindFloats("X", bindDropout[float32], bindDropout[float64]),
@@ -72,10 +73,14 @@ func bindDropout[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 		}})
 	}
 	seed, name, step := b.Int("seed"), kernel.StreamOf("dropout", b.Op().Out("Out")), b.Env.Step
+	each := eachRun
+	if b.Bool("chosen_rows") {
+		each = eachChosenRun
+	}
 	return b.Loops(ops.Loop{N: x.Len(), Reads: []string{"X"}, Run: func(_, from, till int) error {
 		m := tensor.Data[T](mask)[from:till]
 		stream := opkit.StreamAt(name, step)
-		eachRun(x, step, from, till, func(at, end int, place uint64) {
+		each(x, step, from, till, func(at, end int, place uint64) {
 			kernel.DropoutMask(m[at-from:end-from], probability, seed, stream, place)
 		})
 		apply(tensor.Data[T](to)[from:till], tensor.Data[T](x)[from:till], m)
@@ -115,6 +120,16 @@ func eachRun(x *tensor.Tensor, step *ops.Step, from, till int, do func(at, end i
 		width = x.Len() / int(x.Dims()[0])
 	}
 	eachPlaceRun(x, x.Len(), width, step, from, till, do)
+}
+
+// eachChosenRun is eachRun for rows that data has chosen. Without sequences, how many rows other trainers have chosen before those of this one is not known. So the place counts from the
+// first record of the trainer: no two trainers draw the same numbers, and one with the whole batch draws what one machine does.
+func eachChosenRun(x *tensor.Tensor, step *ops.Step, from, till int, do func(at, end int, place uint64)) {
+	if len(x.LoD()) > 0 {
+		eachRun(x, step, from, till, do)
+		return
+	}
+	do(from, till, uint64(step.RowOffset)<<32+uint64(from))
 }
 
 // eachRowRun is eachRun for rows [from, till) of x, each of which has one place.

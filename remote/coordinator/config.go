@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/edl-go/edl/executor"
@@ -76,6 +77,11 @@ type Lead struct {
 
 // goesBack reports whether the job can go back to a checkpoint while its processes stay. A fed job is fed again.
 func (c Config) goesBack() bool { return c.Checkpoints.Store != "" && !c.Fed }
+
+// dividesBatches reports whether trainers, or devices of a trainer, have parts of a batch that is fed.
+func (c Config) dividesBatches() bool {
+	return c.Sync || slices.ContainsFunc(c.Program.Global().Ops, func(op *program.Op) bool { return op.Type == "merge_devices" })
+}
 
 // late reports whether a message belongs to an earlier history.
 func (c Config) late(g uint64) bool { return g <= c.Back.GetGeneration() }

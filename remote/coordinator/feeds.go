@@ -79,7 +79,7 @@ func (c *core) checkFed() error {
 // feed does one item and returns what it fetched. A training step that is repeated is not trained again: its caller is given what it fetched, as long as
 // no later step is done.
 func (f *feeds) feed(ctx context.Context, run *rpc.StepRun) (*job.Step, error) {
-	b, err := newBatch(f.cfg.Program, run, f.cfg.Sync)
+	b, err := newBatch(f.cfg.Program, run, f.cfg.dividesBatches())
 	if err != nil {
 		return nil, err
 	}

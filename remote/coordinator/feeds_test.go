@@ -146,6 +146,20 @@ func TestFeedAsync(t *testing.T) {
 	})
 }
 
+// Nobody divides the batch of an async trainer, so its feeds may have different numbers of rows, as the places of masked words of a batch do.
+func TestFeedAsyncOfDifferentRows(t *testing.T) {
+	session(t, 2, false, func(s running) error {
+		step, err := s.feed(t.Context(), &rpc.StepRun{Feed: []*job.Value{batch(2), {Name: "label", Stream: batch(3).Stream}}})
+		if err != nil {
+			return err
+		}
+		if got, want := string(step.Fetched[0].Stream), "trainer 0 of step 0, 2 feeds, offset 0: 0 1 ;0 1 2 ;"; got != want || step.Rows != 3 {
+			t.Errorf("%d rows: %s", step.Rows, got)
+		}
+		return nil
+	})
+}
+
 func TestFeedRefuses(t *testing.T) {
 	session(t, 1, true, func(s running) error {
 		for i := range uint64(3) {

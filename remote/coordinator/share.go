@@ -15,12 +15,13 @@ type batch struct {
 	feed    []*job.Value
 	fetch   []string
 	batched map[string]*tensor.Tensor // values of feed whose first dim the program leaves open
-	rows    int64                     // of batched, or sequences of the outermost level
+	rows    int64                     // of batched, or sequences of the outermost level; the largest number of them if nobody divides the batch
+	divided bool
 }
 
-// newBatch decodes and checks what a user gives. divided says that trainers divide the batch.
+// newBatch decodes and checks what a user gives. divided says that trainers, or devices of one, divide the batch. Otherwise feeds may have different numbers of rows.
 func newBatch(p *program.Program, run *rpc.StepRun, divided bool) (*batch, error) {
-	b := &batch{feed: run.Feed, fetch: run.Fetch, batched: map[string]*tensor.Tensor{}}
+	b := &batch{feed: run.Feed, fetch: run.Fetch, batched: map[string]*tensor.Tensor{}, divided: divided}
 	feed := executor.Feed{}
 	for _, value := range run.Feed {
 		if feed[value.Name] != nil {
@@ -48,11 +49,12 @@ func newBatch(p *program.Program, run *rpc.StepRun, divided bool) (*batch, error
 			continue
 		}
 		whole := feed[value.Name]
-		if len(b.batched) > 0 && tensor.Records(whole) != b.rows {
-			return nil, fault.E(fault.ShapeMismatch, fault.Var(value.Name), fault.Gotf("%v of %d rows or sequences", whole, tensor.Records(whole)),
+		rows := tensor.Records(whole)
+		if divided && len(b.batched) > 0 && rows != b.rows {
+			return nil, fault.E(fault.ShapeMismatch, fault.Var(value.Name), fault.Gotf("%v of %d rows or sequences", whole, rows),
 				fault.Wantf("%d, as the other feeds have", b.rows))
 		}
-		b.batched[value.Name], b.rows = whole, tensor.Records(whole)
+		b.batched[value.Name], b.rows = whole, max(b.rows, rows)
 	}
 	return b, nil
 }
@@ -70,7 +72,7 @@ func (b *batch) share(position, of int) (*rpc.FeedShare, error) {
 	from, to := b.rows*int64(position)/int64(of), b.rows*int64(position+1)/int64(of)
 	s.RowOffset, s.Rows, s.GlobalRows = from, to-from, b.rows
 	for _, value := range b.feed {
-		if whole := b.batched[value.Name]; whole != nil {
+		if whole := b.batched[value.Name]; whole != nil && b.divided {
 			part, err := tensor.PartOf(whole, from, to)
 			if err != nil {
 				return nil, err
