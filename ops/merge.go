@@ -413,15 +413,15 @@ func (r *reductions) checkShare(name string) error {
 	}
 	switch r.shares.of[name] {
 	case mixed:
-		return r.mixed(cmp.Or(r.shares.from[name], r.shares.at), name)
+		return mixedBy(r, cmp.Or(r.shares.from[name], r.shares.at), name)
 	case steps:
 		return r.unclear(name, "a loss that depends on the number of steps of a trainer's part of the batch")
 	}
 	return nil
 }
 
-// mixed is mixes, with what is known of the variables of the op.
-func (r *reductions) mixed(op *program.Op, name string) error {
+// mixedBy is mixes, with what is known of the variables of the op.
+func mixedBy(r *reductions, op *program.Op, name string) error {
 	err := mixes(op, name)
 	index := r.writers[op.In("Index")]
 	var f *fault.Fault

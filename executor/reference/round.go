@@ -40,12 +40,12 @@ func (e *Executor) runRound(ctx context.Context, s *split, number uint64, feed e
 	if len(fetch) == 0 {
 		fetch = s.program.Targets()
 	}
-	alone := r.alone()
-	if s.whole != nil && !alone {
+	whole := alone(r)
+	if s.whole != nil && !whole {
 		return nil, s.whole
 	}
 	weighed, err := ops.WeightOf(s.program, fetch)
-	if err != nil && !alone {
+	if err != nil && !whole {
 		return nil, err
 	}
 	if err := executor.CheckSequences(s.program, feed); err != nil {
@@ -266,7 +266,7 @@ func (r *round) fetched(fetch []string, updated map[string]*tensor.Tensor, share
 }
 
 // alone reports whether one trainer without devices has the whole batch.
-func (r *round) alone() bool { return r.trainers(r.number) == 1 && r.devicesOf() == 1 }
+func alone(r *round) bool { return r.trainers(r.number) == 1 && r.devicesOf() == 1 }
 
 // rowsOf returns the rows of the batch: the extent of axis 0 of every fed variable that leaves it open. Of sequences it is their number in the outermost
 // level. Where nobody divides the batch, feeds may have different ones, and it is the largest.
@@ -277,10 +277,10 @@ func (r *round) rowsOf(feed executor.Feed) (int64, error) {
 			continue
 		}
 		n := tensor.Records(feed[name])
-		if r.alone() {
+		if alone(r) {
 			n = max(n, rows)
 		}
-		if rows >= 0 && n != rows && !r.alone() {
+		if rows >= 0 && n != rows && !alone(r) {
 			return 0, fault.E(fault.ShapeMismatch, fault.Var(name), fault.Gotf("%d rows", n), fault.Wantf("%d rows, as the other feeds have", rows))
 		}
 		rows = n
@@ -301,7 +301,7 @@ func (r *round) rowsFrom(feed executor.Feed, from, to int64) (executor.Feed, err
 	part := executor.Feed{}
 	for name, t := range feed {
 		part[name] = t
-		if t == nil || r.alone() || !r.byRows(name) {
+		if t == nil || alone(r) || !r.byRows(name) {
 			continue
 		}
 		rows, err := tensor.PartOf(t, from, to)
