@@ -59,14 +59,18 @@ type Executor struct {
 
 var _ executor.Executor = (*Executor)(nil)
 
-// New returns the oracle of p, and of programs that share variables with it, for a number of trainers. The options are those of the local executor
-// inside.
+// New returns the oracle of p, and of programs that share variables with it, for a number of trainers. More than one divide each batch, so a program
+// that mixes its rows is refused then. The options are those of the local executor inside.
 func New(p *program.Program, trainers int, options ...executor.Option) (*Executor, error) {
 	if trainers < 1 {
 		return nil, fault.E(fault.InvalidArgument, fault.Gotf("%d trainers", trainers), fault.Want("at least 1"))
 	}
 	e := &Executor{trainers: func(uint64) int { return trainers }, splits: splits{}, prepared: prepared{}}
-	if _, err := e.splits.of(p, sharesTotals(e)); err != nil {
+	s, err := e.splits.of(p, sharesTotals(e))
+	if err == nil && trainers > 1 {
+		err = s.whole
+	}
+	if err != nil {
 		return nil, err
 	}
 	e.local = executor.New(options...)
