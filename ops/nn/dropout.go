@@ -73,14 +73,11 @@ func bindDropout[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 		}})
 	}
 	seed, name, step := b.Int("seed"), kernel.StreamOf("dropout", b.Op().Out("Out")), b.Env.Step
-	each := eachRun
-	if b.Bool("chosen_rows") {
-		each = eachChosenRun
-	}
+	chosen := b.Bool("chosen_rows")
 	return b.Loops(ops.Loop{N: x.Len(), Reads: []string{"X"}, Run: func(_, from, till int) error {
 		m := tensor.Data[T](mask)[from:till]
 		stream := opkit.StreamAt(name, step)
-		each(x, step, from, till, func(at, end int, place uint64) {
+		eachDraw(x, chosen, step, from, till, func(at, end int, place uint64) {
 			kernel.DropoutMask(m[at-from:end-from], probability, seed, stream, place)
 		})
 		apply(tensor.Data[T](to)[from:till], tensor.Data[T](x)[from:till], m)
@@ -122,14 +119,14 @@ func eachRun(x *tensor.Tensor, step *ops.Step, from, till int, do func(at, end i
 	eachPlaceRun(x, x.Len(), width, step, from, till, do)
 }
 
-// eachChosenRun is eachRun for rows that data has chosen. Without sequences, how many rows other trainers have chosen before those of this one is not known. So the place counts from the
-// first record of the trainer: no two trainers draw the same numbers, and one with the whole batch draws what one machine does.
-func eachChosenRun(x *tensor.Tensor, step *ops.Step, from, till int, do func(at, end int, place uint64)) {
-	if len(x.LoD()) > 0 {
-		eachRun(x, step, from, till, do)
+// eachDraw is eachRun, also for rows that data has chosen. How many of these other trainers have before those of this one is not known, unless they form sequences. So the place counts from
+// the first record of the trainer: no two trainers draw the same numbers, and one with the whole batch draws what one machine does.
+func eachDraw(x *tensor.Tensor, chosen bool, step *ops.Step, from, till int, do func(at, end int, place uint64)) {
+	if chosen && len(x.LoD()) == 0 {
+		do(from, till, uint64(step.RowOffset)<<32+uint64(from))
 		return
 	}
-	do(from, till, uint64(step.RowOffset)<<32+uint64(from))
+	eachRun(x, step, from, till, do)
 }
 
 // eachRowRun is eachRun for rows [from, till) of x, each of which has one place.
