@@ -60,6 +60,7 @@ func Decode(data []byte, limits Limits) (*Program, error) {
 	completeGradients(p)
 	moveToUpdate(p)
 	useMasters(p)
+	carry(p)
 	separate(p)
 	splitFused(p)
 	declareDeterminants(p)

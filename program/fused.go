@@ -123,6 +123,16 @@ var fusedOps = map[string]func(*splitter) bool{
 	"momentum":                        splitDecay,
 	"softmax_with_cross_entropy":      splitLossAxis,
 	"softmax_with_cross_entropy_grad": splitLossAxis,
+
+	"matmul": splitOneDNN("matmul"), "matmul_v2": splitOneDNN("matmul_v2"), "fused_matmul": splitOneDNN("matmul_v2"),
+	"transpose2": splitOneDNN("transpose2"), "fused_transpose": splitOneDNN("transpose2"),
+	"softplus": splitOneDNN("softplus"), "fused_softplus": splitOneDNN("softplus"),
+	"elementwise_add": splitOneDNN("elementwise_add"), "fused_elementwise_add": splitOneDNN("elementwise_add"),
+	"elementwise_sub": splitOneDNN("elementwise_sub"), "fused_elementwise_sub": splitOneDNN("elementwise_sub"),
+	"elementwise_mul": splitOneDNN("elementwise_mul"), "fused_elementwise_mul": splitOneDNN("elementwise_mul"),
+	"elementwise_div": splitOneDNN("elementwise_div"), "fused_elementwise_div": splitOneDNN("elementwise_div"),
+
+	"prelu": splitChannelsLast, "prelu_grad": splitChannelsLast,
 }
 
 // A splitter makes the ops of one merged op.
@@ -232,14 +242,30 @@ func splitFC(s *splitter) bool {
 		axes = int32(n)
 	}
 	activation, _ := s.op.Str("activation_type")
-	before, finish := s.activate(activation, "Out")
-	product := before
+	attrs := fusedAttrs(s.op, activation)
+	if attrs == nil && activation != "identity" {
+		return false
+	}
+	before, finish := s.activate(strings.TrimSuffix(strings.TrimSuffix(activation, "_erf"), "_tanh"), "Out")
+	if len(attrs) > 0 {
+		finish = func() {
+			s.unary(strings.TrimSuffix(strings.TrimSuffix(activation, "_erf"), "_tanh"), before, s.out("Out"), attrs)
+		}
+	}
+	product, sum := before, before
+	if s.has("ResidualData") { // passes for oneDNN add it
+		sum = s.between("Out")
+		product = sum
+	}
 	if s.has("Bias") {
 		product = s.between("Out")
 	}
 	s.pair("mul", s.in("Input"), s.in("W"), product, map[string]Attr{"x_num_col_dims": axes, "y_num_col_dims": int32(1)})
 	if s.has("Bias") {
-		s.pair("elementwise_add", product, s.in("Bias"), before, map[string]Attr{"axis": int32(-1)})
+		s.pair("elementwise_add", product, s.in("Bias"), sum, map[string]Attr{"axis": int32(-1)})
+	}
+	if s.has("ResidualData") {
+		s.pair("elementwise_add", sum, s.in("ResidualData"), before, nil)
 	}
 	finish()
 	return true
@@ -254,6 +280,13 @@ func splitConv(s *splitter) bool {
 		activation = "relu"
 	}
 	before, finish := s.activate(activation, "Output")
+	if alpha, given := s.op.Float("fuse_alpha"); activation == "leaky_relu" && given {
+		finish = func() { s.unary(activation, before, s.out("Output"), map[string]Attr{"alpha": float32(alpha)}) }
+	}
+	channel := int32(1)
+	if format, _ := s.op.Str("data_format"); format == "NHWC" {
+		channel = -1
+	}
 	image := s.between("Output")
 	s.add("conv2d", map[string][]string{"Input": {s.in("Input")}, "Filter": {s.in("Filter")}}, slots{"Output": image}, nil,
 		"strides", "paddings", "dilations", "groups", "padding_algorithm", "data_format")
@@ -261,7 +294,7 @@ func splitConv(s *splitter) bool {
 	if s.has("ResidualData") {
 		sum = s.between("Output")
 	}
-	s.pair("elementwise_add", image, s.in("Bias"), sum, map[string]Attr{"axis": int32(1)})
+	s.pair("elementwise_add", image, s.in("Bias"), sum, map[string]Attr{"axis": channel})
 	if s.has("ResidualData") {
 		s.pair("elementwise_add", sum, s.in("ResidualData"), before, nil)
 	}

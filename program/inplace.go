@@ -20,8 +20,8 @@ func overwrites(op *Op, name string) bool {
 	return slices.Contains(overwriting, op.Type) || pair && op.In("Y") == name
 }
 
-// separate gives the values that a variable has before and after such an op two names. The last value keeps the name, unless the first one is fed. It leaves variables that
-// outlive a run, or that ops of several blocks touch.
+// separate gives the values that a variable has before and after such an op two names. The last value keeps the name, unless the first one is fed. Of a variable that
+// outlives a run, or that ops of several blocks touch (x[i] = y in a loop), the op writes a copy, and an assign takes the copy back. It leaves those that have a gradient.
 func separate(p *Program) {
 	for _, b := range p.Blocks {
 		for _, op := range b.Ops {
@@ -47,17 +47,43 @@ func separate(p *Program) {
 	}
 	left := mostOverwritten
 	for _, b := range p.Blocks {
-		for i, op := range b.Ops {
-			for _, name := range overwritten(op) {
+		for i := 0; i < len(b.Ops); i++ {
+			for _, name := range overwritten(b.Ops[i]) {
 				if left--; left < 0 {
 					return
 				}
-				if v, own := b.Var(name); own && !v.Persistable && v.Kind == LoDTensor && blocks[name] == 1 {
+				v, found := b.Find(name)
+				if _, own := b.Var(name); own && !v.Persistable && v.Kind == LoDTensor && blocks[name] == 1 {
 					b.separate(i, v)
+				} else if found && v.Kind == LoDTensor && b.Ops[i].Role() == RoleForward && b.Ops[i].Type != "cast" && !hasGradient(p, name) {
+					takeBack(b, i, v)
 				}
 			}
 		}
 	}
+}
+
+// hasGradient reports whether an op of the program names the gradient of a variable.
+func hasGradient(p *Program, name string) bool {
+	grad := GradName(name)
+	return slices.ContainsFunc(p.Blocks, func(b *Block) bool {
+		return slices.ContainsFunc(b.Ops, func(op *Op) bool {
+			return slices.Contains(op.InputNames(), grad) || slices.Contains(op.OutputNames(), grad)
+		})
+	})
+}
+
+// takeBack lets op i write a copy of v, and assigns the copy to v.
+func takeBack(b *Block, i int, v *Var) {
+	c := v.Copy(b.program.UniqueName(v.Name + "@VALUE"))
+	c.NeedCheckFeed, c.Persistable = false, false
+	b.EnsureVar(c)
+	op := b.Ops[i]
+	op.RenameOutput(v.Name, c.Name)
+	back := &Op{Type: "assign", Inputs: map[string][]string{"X": {c.Name}}, Outputs: map[string][]string{"Out": {v.Name}}, Attrs: map[string]Attr{}}
+	back.SetRole(op.Role())
+	back.SetLine(op.Line())
+	b.Insert(i+1, back)
 }
 
 // addInPlace lets an op that adds or multiplies into Y do so into X, as the merging of gradients of several steps needs: it adds to a variable that outlives them. X may be

@@ -65,11 +65,17 @@ func fusedAttrs(op *Op, activation string) map[string]Attr {
 			attrs["threshold"] = float32(alpha)
 		}
 	case "leaky_relu", "elu":
-		attrs["alpha"] = float32(alpha)
+		if hasAlpha {
+			attrs["alpha"] = float32(alpha)
+		}
 	case "swish":
-		attrs["beta"] = float32(alpha)
+		if hasAlpha {
+			attrs["beta"] = float32(alpha)
+		}
 	case "hard_sigmoid":
-		attrs["slope"], attrs["offset"] = float32(alpha), float32(beta)
+		if hasAlpha {
+			attrs["slope"], attrs["offset"] = float32(alpha), float32(beta)
+		}
 	case "gelu", "gelu_erf", "gelu_tanh":
 		attrs["approximate"] = activation == "gelu_tanh"
 	default:

@@ -2,7 +2,6 @@ package math
 
 import (
 	"context"
-	"errors"
 
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
@@ -74,34 +73,6 @@ func init() {
 		},
 		Bind: byElement("Y"+grad, bindMaskedSelectGrad[float32], bindMaskedSelectGrad[float64], nil, nil, nil),
 	})
-	unique := ops.Def{
-		Type: "unique", Class: ops.Control, Exempt: ops.RowsOfData,
-		Doc: "Keeps the first of equal elements of X: Out has them in the order in which they first occur, and Index says of each element of X where its value stands in Out. How many " +
-			"there are is known only when the op has run. NaN equals nothing.",
-		Inputs: in("X", "numbers, rank 1"),
-		Outputs: []ops.Slot{
-			{Name: "Out", Doc: "of the type of X, rank 1"},
-			{Name: "Index", Doc: "of the type that dtype says, as many as X has elements"}},
-		Attrs: []ops.Attr{{Name: "dtype", Doc: "element type of Index: int32 2 or int64 3", Default: int32(tensor.Int64), Check: func(op *program.Op) error {
-			if d, ok := op.Int("dtype"); ok && d != int64(tensor.Int32) && d != int64(tensor.Int64) {
-				return errors.New("int32 2 or int64 3")
-			}
-			return nil
-		}}, {Name: "is_sorted", Doc: "whether Out is sorted: only false", Default: false, Check: func(op *program.Op) error {
-			if sorted, _ := op.Bool("is_sorted"); sorted {
-				return fault.New(fault.Unsupported, "false")
-			}
-			return nil
-		}}},
-		MixesRows: opkit.Mixes,
-		Infer:     inferUnique,
-		Bind:      byElement("X", bindUnique[float32], bindUnique[float64], bindUnique[int32], bindUnique[int64], bindUnique[bool]),
-	}
-	ops.Register(unique)
-	unique.Type, unique.Doc = "unique_with_counts", unique.Doc+" Count says how often each occurs."
-	unique.Attrs = unique.Attrs[:1]
-	unique.Outputs = append(unique.Outputs, ops.Slot{Name: "Count", Doc: "of the type of Index, as many as Out has elements"})
-	ops.Register(unique)
 }
 
 // byElement makes the Bind of an op of class Control, whose outputs have no elements yet. The element type of a slot chooses the binder.
@@ -122,23 +93,6 @@ func dense(s *ops.Shapes, slots ...string) error {
 			return err
 		}
 	}
-	return nil
-}
-
-func inferUnique(s *ops.Shapes) error {
-	if err := dense(s, "X"); err != nil {
-		return err
-	}
-	if err := s.Rank("X", 1); err != nil {
-		return err
-	}
-	x, index := s.In("X"), tensor.DType(s.Int("dtype"))
-	if err := opkit.CheckType(s, "X", x.DType != tensor.Bool, "numbers"); err != nil {
-		return err
-	}
-	s.Set("Out", x.DType, program.Unknown)
-	s.Set("Index", index, x.Dims...)
-	s.Set("Count", index, program.Unknown)
 	return nil
 }
 
@@ -241,25 +195,4 @@ func integersOf(wide bool) func(t *tensor.Tensor, list []int64) error {
 		}
 		return give(t, small, size)
 	}
-}
-
-func bindUnique[T tensor.Element](b *ops.Binding) (ops.Kernel, error) {
-	x, to, index, count, wide := b.In("X"), b.Out("Out"), b.Out("Index"), b.Out("Count"), b.Int("dtype") == int64(tensor.Int64)
-	at, values, places, counts := map[T]int64{}, []T(nil), []int64(nil), []int64(nil)
-	numbers := integersOf(wide)
-	size := []int64{0}
-	return func(context.Context) error {
-		clear(at)
-		values, places, counts = values[:0], places[:0], counts[:0]
-		for _, v := range tensor.Data[T](x) {
-			place, ok := at[v]
-			if !ok {
-				place = int64(len(values))
-				at[v], values, counts = place, append(values, v), append(counts, 0)
-			}
-			counts[place]++
-			places = append(places, place)
-		}
-		return errors.Join(give(to, values, size), numbers(index, places), numbers(count, counts))
-	}, nil
 }

@@ -83,3 +83,28 @@ func TestUniqueElements(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+// Paddle 2 sorts, and counts along an axis.
+func TestSortedUniqueElements(t *testing.T) {
+	x := gradcheck.Int32s(dims{2, 3}, 5, 1, 5, 5, 0, 5)
+	for _, c := range []struct {
+		axis []int32
+		dims []int64
+		want map[string][]int32
+	}{
+		{nil, []int64{3}, map[string][]int32{"Out": {0, 1, 5}, "Indices": {4, 1, 0}, "Index": {2, 1, 2, 2, 0, 2}, "Counts": {1, 1, 4}}},
+		{[]int32{1}, []int64{2, 2}, map[string][]int32{"Out": {1, 5, 0, 5}, "Indices": {1, 0}, "Index": {1, 0, 1}, "Counts": {1, 2}}},
+		{[]int32{-2}, []int64{2, 3}, map[string][]int32{"Out": {5, 0, 5, 5, 1, 5}, "Indices": {1, 0}, "Index": {1, 0}, "Counts": {1, 1}}},
+	} {
+		a := attrs{"dtype": int32(tensor.Int32), "is_sorted": true, "axis": c.axis, "return_index": true, "return_inverse": true, "return_counts": true}
+		got := atRun(t, "unique", a, slots{"X": gradcheck.One(x)}, "Out", "Indices", "Index", "Counts")
+		for slot, want := range c.want {
+			if !slices.Equal(got[slot].Int32s(), want) {
+				t.Errorf("axis %v: %s is %v, want %v", c.axis, slot, got[slot].Int32s(), want)
+			}
+		}
+		if !slices.Equal(got["Out"].Dims(), c.dims) {
+			t.Errorf("axis %v: Out is %v, want dims %v", c.axis, got["Out"], c.dims)
+		}
+	}
+}

@@ -31,6 +31,7 @@ func registerPoolWithIndex(name, image, layout string, axes int) {
 			{Name: "ksize", Doc: "extents of the window, with adaptive of the output", Kind: []int32(nil)},
 			{Name: "global_pooling", Doc: "whether the window is the whole " + image, Default: false},
 			{Name: "adaptive", Doc: "whether ksize is the extent of the output", Default: false},
+			{Name: "ceil_mode", Doc: "whether a window may end behind the padded " + image, Default: false},
 			{Name: "strides", Doc: "steps of the window along each axis, at least 1", Default: steps},
 			{Name: "paddings", Doc: "padding along each axis, the same on both sides; less than the window", Default: none}},
 		Infer: func(s *ops.Shapes) error {

@@ -56,6 +56,7 @@ var poolCases = []Case{
 
 	indexed("", byTwo, attrs{"strides": byTwo}, numbered(4), slots{"Out": One(Floats(dims{1, 1, 2, 2}, 6, 8, 14, 16)), "Mask": One(Int32s(dims{1, 1, 2, 2}, 5, 7, 13, 15))}),
 	indexed("padded", byTwo, attrs{"paddings": []int32{1, 1}}, Spread(1, 2, 2, 3, 3), nil),
+	indexed("beyond the end", byTwo, attrs{"strides": byTwo, "ceil_mode": true}, numbered(3), slots{"Out": One(Floats(dims{1, 1, 2, 2}, 5, 6, 8, 9)), "Mask": One(Int32s(dims{1, 1, 2, 2}, 4, 5, 7, 8))}),
 	indexed("adaptive", byTwo, attrs{"adaptive": true}, Spread(1, 1, 2, 3, 5), nil),
 	indexed("global", byTwo, attrs{"global_pooling": true}, numbered(3), slots{"Mask": One(Int32s(dims{1, 1, 1, 1}, 8))}),
 	indexed("", []int32{2, 1, 2}, nil, counted(1, 1, 2, 1, 3), slots{"Out": One(Floats(dims{1, 1, 1, 1, 2}, 4, 5)), "Mask": One(Int32s(dims{1, 1, 1, 1, 2}, 4, 5))}),

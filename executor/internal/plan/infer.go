@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"errors"
 	"maps"
 	"slices"
 
@@ -23,6 +24,7 @@ type inference struct {
 	walks     int                         // before this one: an inference for other dims walks again (again.go)
 	before    []typed                     // what this walk has changed, if it is not the first
 	inside    map[*program.Op]*ops.Shapes // of ops in blocks that ops run, if it is not the first
+	grows     map[string]bool             // variables whose dims a block changes (grown)
 }
 
 // A node is an op of the block with concrete shapes.
@@ -47,18 +49,40 @@ type node struct {
 // infer walks the ops in order and gives every variable that they touch its concrete Meta and a place. It leaves out the ops at the border of the
 // program (feed, fetch, readers): their outputs are fed.
 func infer(request *Request) (*inference, error) {
-	in := newInference(request)
-	err := in.all()
+	in, err := inferGrowing(request, nil, (*inference).all)
 	if err == nil && len(in.late) > 0 {
 		request.Block = withLateOps(request.Block, in.late)
-		in = newInference(request)
-		err = in.all()
+		in, err = inferGrowing(request, in.grows, (*inference).all)
 	}
 	return in, err
 }
 
 func newInference(request *Request) *inference {
 	return &inference{Request: request, variables: &variables{named: map[string]*variable{}}, once: ops.WrittenOnce(request.Block.Program()), late: map[*program.Op]bool{}}
+}
+
+// A grown is the error of an inference that has met a block which gives other dims to a temporary variable that had some before, as a loop does that adds a word to a
+// sentence. Such a variable must be dynamic from its first value on.
+type grown struct{ name string }
+
+func (g *grown) Error() string { return g.name + " gets other dims" }
+
+// inferGrowing infers, and begins again with each variable that a block makes grow. grows has those that are known, nil for none. It ends, because each time there is one more:
+// a variable of grows is no temporary one.
+func inferGrowing(request *Request, grows map[string]bool, run func(*inference) error) (*inference, error) {
+	for {
+		in := newInference(request)
+		in.grows = grows
+		err := run(in)
+		var g *grown
+		switch {
+		case !errors.As(err, &g):
+			return in, err
+		case grows == nil:
+			grows = map[string]bool{}
+		}
+		grows[g.name] = true
+	}
 }
 
 // CheckShapes finds shapes that do not fit together, in a request without mistakes that CheckRequest finds. Persistable variables have the dims of their
@@ -68,7 +92,8 @@ func CheckShapes(block *program.Block, feeds map[string]ops.Meta) error {
 	if !decideShapes(block, feeds) {
 		return nil
 	}
-	return newInference(&Request{Block: block, Feeds: feeds, Scope: noValues{}}).walk()
+	_, err := inferGrowing(&Request{Block: block, Feeds: feeds, Scope: noValues{}}, nil, (*inference).walk)
+	return err
 }
 
 // decideShapes reports whether feeds have different numbers of rows, or fill open dims other than the first. It is false if persistable variables have
@@ -190,7 +215,7 @@ func (in *inference) types(n *node, shapes *ops.Shapes) error {
 		open, in.late[n.written] = true, true
 	} else if late, err := in.isLate(op, def); err != nil {
 		return err
-	} else if late {
+	} else if late || makesGrowing(in, op, def) {
 		open, in.late[n.written] = true, true
 	}
 	if n.results == nil {
@@ -294,6 +319,10 @@ func (in *inference) output(r *result, inferred ops.Meta, open bool) error {
 		r.variable = in.variables.named[name]
 	}
 	declared, v, met := r.declared, r.variable, r.variable != nil
+	if in.grows[name] && !open {
+		return fault.E(fault.Unsupported, fault.Var(name), fault.Got("a variable to which a block gives other dims later"), fault.Want("a value from an op that computes it"),
+			fault.Hint("assign it to another variable before"))
+	}
 	if !isTensor(declared) {
 		if inferred.Kind == 0 {
 			inferred = ops.MetaOf(declared)
@@ -333,7 +362,7 @@ func (in *inference) output(r *result, inferred ops.Meta, open bool) error {
 		where := temporary
 		if own, _ := in.Block.Var(name); own == nil || own.Persistable || in.Stay != nil && in.Stay(name) {
 			where = scoped
-		} else if decided(name, meta) != nil {
+		} else if in.grows[name] || decided(name, meta) != nil {
 			where = dynamic
 		}
 		return in.addOutput(name, meta, where)
@@ -344,6 +373,9 @@ func (in *inference) output(r *result, inferred ops.Meta, open bool) error {
 	case v.place == dynamic:
 		v.meta = joined(v.meta, meta)
 	case v.meta.DType != meta.DType || v.meta.Rows != meta.Rows || !slices.Equal(v.meta.Dims, meta.Dims) && !(open && ops.Compatible(v.meta.Dims, meta.Dims)):
+		if open && in.Ops == nil && v.place == temporary && v.meta.DType == meta.DType && v.meta.Kind == program.LoDTensor && meta.Kind == program.LoDTensor {
+			return &grown{name}
+		}
 		return fault.E(fault.ShapeMismatch, fault.Var(name), fault.Got(meta.String()), fault.Want(v.meta.String()+", as it was before"))
 	}
 	return nil

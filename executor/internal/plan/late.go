@@ -32,6 +32,11 @@ func (in *inference) isLate(op *program.Op, def *ops.Def) (bool, error) {
 	return false, nil
 }
 
+// makesGrowing reports whether an op gives a first value to a variable that a block makes grow, and can wait for it.
+func makesGrowing(in *inference, op *program.Op, def *ops.Def) bool {
+	return len(in.grows) > 0 && in.Ops == nil && canWait(def) && slices.ContainsFunc(op.OutputNames(), func(name string) bool { return in.grows[name] })
+}
+
 // canWait reports whether an op may run in a block of late ops.
 func canWait(def *ops.Def) bool {
 	return def.Class == ops.Compute || def.Class == ops.Backward || def.Class == ops.Random
