@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/opkit"
 	"github.com/edl-go/edl/program"
@@ -25,7 +24,8 @@ func init() {
 		Outputs: []ops.Slot{{Name: "Output", Doc: "[N, C, height, width]"}},
 		Attrs: []ops.Attr{alignCornersAttr,
 			{Name: "mode", Doc: "bilinear or nearest", Default: "bilinear", Check: named("mode", "bilinear", "nearest")},
-			{Name: "padding_mode", Doc: "what lies beyond the border: zeros, or border for the pixels of the border", Default: "zeros", Check: named("padding_mode", "zeros", "border")}},
+			{Name: "padding_mode", Doc: "what lies beyond the border: zeros, border for the pixels of the border, or reflection for the image as in a mirror at each border", Default: "zeros",
+				Check: named("padding_mode", "zeros", "border", "reflection")}},
 		Infer:     inferGridSampler,
 		Cost:      opkit.PerElement(12),
 		Bind:      opkit.BindFloats("X", bindGridSampler[float32], bindGridSampler[float64]),
@@ -63,11 +63,8 @@ func init() {
 // named makes the check of an attribute of few words.
 func named(name string, values ...string) func(*program.Op) error {
 	return func(op *program.Op) error {
-		switch v, _ := op.Str(name); {
-		case slices.Contains(values, v):
+		if v, _ := op.Str(name); slices.Contains(values, v) {
 			return nil
-		case v == "reflection":
-			return fault.E(fault.Unsupported, fault.Gotf("%s %s", name, v), fault.Want(strings.Join(values, " or ")))
 		}
 		return errors.New(strings.Join(values, " or "))
 	}
@@ -97,13 +94,13 @@ func inferGridSampler(s *ops.Shapes) error {
 // A sampler knows how coordinates of a grid are places of an image.
 type sampler struct {
 	channels, height, width, places int
-	align, nearest, border          bool
+	align, nearest, border, mirror  bool
 }
 
 func newSampler(b *ops.Binding, x, grid []int64) *sampler {
 	return &sampler{
 		channels: int(x[1]), height: int(x[2]), width: int(x[3]), places: opkit.Count(grid[1:3]),
-		align: b.Bool("align_corners"), nearest: b.Str("mode") == "nearest", border: b.Str("padding_mode") == "border",
+		align: b.Bool("align_corners"), nearest: b.Str("mode") == "nearest", border: b.Str("padding_mode") == "border", mirror: b.Str("padding_mode") == "reflection",
 	}
 }
 
@@ -119,7 +116,12 @@ func (s *sampler) axis(g float64, extent int) (p axisPlace) {
 	if s.align {
 		v, p.slope = (g+1)/2*float64(extent-1), float64(extent-1)/2
 	}
-	if s.border && !(v >= 0 && v <= float64(extent-1)) {
+	if s.mirror {
+		turned := 1.0
+		v, turned = mirrored(v, extent, s.align)
+		p.slope *= turned
+	}
+	if (s.border || s.mirror) && !(v >= 0 && v <= float64(extent-1)) {
 		v, p.slope = max(min(v, float64(extent-1)), 0), 0
 	}
 	if s.nearest {
@@ -131,6 +133,26 @@ func (s *sampler) axis(g float64, extent int) (p axisPlace) {
 	floor := math.Floor(v)
 	p.first, p.share = int(floor), v-floor
 	return p
+}
+
+// mirrored returns the place in the image that a mirror at each border shows at v: at the centres of the border pixels, or with align false at the borders of the image, where
+// the result may be half a pixel beyond the last centre. turned is -1 where it moves against v, else 1.
+func mirrored(v float64, extent int, align bool) (at, turned float64) {
+	low, span := -0.5, float64(extent)
+	if align {
+		low, span = 0, float64(extent-1)
+	}
+	if span == 0 {
+		return 0, 0
+	}
+	turned = 1
+	if v -= low; v < 0 {
+		v, turned = -v, -1
+	}
+	if v -= 2 * span * math.Floor(v/(2*span)); v > span {
+		v, turned = 2*span-v, -turned
+	}
+	return v + low, turned
 }
 
 // corner is one of the four pixels around a place: its index in a plane, -1 beyond the image, its weight, and how the weight changes with x and y.

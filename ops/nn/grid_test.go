@@ -40,6 +40,12 @@ var (
 		atKinks(gridded("borders of pixels", attrs{"align_corners": false}, numbered(2), Floats(dims{1, 1, 3, 2}, -0.5, -0.5, 0, 0, 0.5, 0.5), Floats(dims{1, 1, 1, 3}, 1, 2.5, 4))),
 		gridded("images", nil, Spread(1, 2, 2, 3, 4), Spread(3, 2, 2, 2, 2), nil),
 		gridded("images, border", attrs{"padding_mode": "border", "align_corners": false}, Spread(1, 2, 2, 3, 3), Spread(5, 2, 1, 3, 2), nil),
+		atKinks(gridded("mirror", attrs{"padding_mode": "reflection"}, numbered(3), Floats(dims{1, 1, 4, 2}, 2, 0, -2, 0, 3, 0, 0, -5), Floats(dims{1, 1, 1, 4}, 5, 5, 4, 2))),
+		atKinks(gridded("mirror at the borders of pixels", attrs{"padding_mode": "reflection", "align_corners": false}, numbered(3), Floats(dims{1, 1, 3, 2}, 1.5, 0, 2, 0, -1.25, 0),
+			Floats(dims{1, 1, 1, 3}, 5.75, 5, 4))),
+		gridded("images, mirror", attrs{"padding_mode": "reflection"}, Spread(1, 2, 2, 3, 3), Spread(5, 2, 1, 3, 2), nil),
+		gridded("images, mirror at the borders of pixels", attrs{"padding_mode": "reflection", "align_corners": false}, Spread(1, 2, 2, 3, 3), Spread(3, 2, 2, 2, 2), nil),
+		atKinks(gridded("mirror of one pixel", attrs{"padding_mode": "reflection"}, Floats(dims{1, 1, 1, 1}, 7), Floats(dims{1, 1, 1, 2}, 3, -2), Floats(dims{1, 1, 1, 1}, 7))),
 		func() Case {
 			c := gridded("nearest", nearestNoGrid, numbered(3), Floats(dims{1, 1, 3, 2}, -0.8, 0.9, 0.1, 0.1, 3, 0), Floats(dims{1, 1, 1, 3}, 7, 5, 0))
 			c.NoFloat32 = true
@@ -57,7 +63,7 @@ func TestGridsThatDoNotFit(t *testing.T) {
 		Case
 		want fault.Kind
 	}{
-		{gridded("reflection", attrs{"padding_mode": "reflection"}, numbered(2), Floats(dims{1, 1, 1, 2}, 0, 0), nil), fault.Unsupported},
+		{gridded("another mode", attrs{"padding_mode": "wrap"}, numbered(2), Floats(dims{1, 1, 1, 2}, 0, 0), nil), fault.InvalidArgument},
 		{gridded("mode", attrs{"mode": "bicubic"}, numbered(2), Floats(dims{1, 1, 1, 2}, 0, 0), nil), fault.InvalidArgument},
 		{gridded("coordinates", nil, numbered(2), Floats(dims{1, 1, 1, 3}, 0, 0, 0), nil), fault.ShapeMismatch},
 		{affine("shape", attrs{"output_shape": []int32{1, 2}}, Spread(1, 1, 2, 3), nil), fault.InvalidArgument},
