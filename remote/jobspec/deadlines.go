@@ -164,7 +164,7 @@ func DeadlinesOf(spec *job.JobSpec) Deadlines {
 		Round: round, TrainerRound: round + 2*margin, Rejoin: round, Unavailable: round + start, Follower: start,
 		TaskMin: taskMin, TaskMax: orDefault(spec.GetMaxTaskTimeout(), max(20*round, taskMin)).AsDuration(),
 		RoleDrain: 4 * time.Second, ServerDrain: 50 * time.Second, Leave: time.Second, ServerGrace: 2 * time.Second, StopGrace: 3 * time.Second,
-		Seek: 5 * time.Second, Linger: 3 * time.Second, LastReports: 3 * time.Second, LostLease: time.Second, Release: 10 * time.Second,
+		Seek: 5 * time.Second, Linger: time.Second, LastReports: time.Second, LostLease: time.Second, Release: 10 * time.Second,
 		NodeStop: time.Minute, LauncherStop: 5 * time.Second, LauncherKill: 2 * time.Second, NodeStart: 10 * time.Second,
 		Output: 2 * time.Second, LastReport: time.Second,
 		WaitReported: 3 * time.Second, WaitLogged: 10 * time.Second, WaitEvery: time.Second,

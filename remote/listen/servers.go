@@ -61,12 +61,13 @@ func probe(ctx context.Context, j *Job, p *peers) {
 
 // askServer asks one server, and returns a function that enters the answer. Its caller holds j.mu, and has seen that the server belongs to j.roles.
 func askServer(ctx context.Context, j *Job, p *peers, m cluster.Member) (enter func(), err error) {
+	asked := time.Now()
 	if m.Role == job.Role_COORDINATOR {
 		ask := queuesRequest(j.ID, false)
 		j.withLock(func() { ask.Files = j.datasets == nil })
 		q, err := wire.Queues(ctx, p.coordinator, ask)
 		return func() {
-			if j.roles.finals.told(m) {
+			if j.roles.finals.told(m, asked) {
 				return
 			}
 			if j.reports.enterQueues(q); ask.Files && len(q.Datasets) > 0 {
@@ -92,7 +93,7 @@ func askServer(ctx context.Context, j *Job, p *peers, m cluster.Member) (enter f
 		ledger, _ = wire.Ledger(ctx, "pserver 0", server, &rpc.LedgerRequest{Job: j.ID}) // without an answer the next probe asks again
 	}
 	return func() {
-		if ledger != nil && !j.roles.finals.told(m) {
+		if ledger != nil && !j.roles.finals.told(m, asked) {
 			j.reports.ledger = ledger
 		}
 		if m.Role == job.Role_PSERVER {

@@ -193,7 +193,7 @@ type finalReports struct {
 type finalCall struct {
 	cancel   context.CancelFunc // is called with job.mu held. No answer is entered after it
 	answered <-chan struct{}
-	told     bool // its answer is entered; guarded by job.mu
+	told     time.Time // when its answer was entered, zero before; guarded by job.mu
 }
 
 func newFinalReports(ctx context.Context, j *Job, p *peers, group *sync.WaitGroup) *finalReports {
@@ -250,7 +250,7 @@ func (l *finalReports) ask(m cluster.Member, what string, ask func(context.Conte
 			l.job.withLock(func() {
 				if ctx.Err() == nil {
 					enter()
-					call.told = true
+					call.told = time.Now()
 				}
 			})
 			return nil
@@ -258,13 +258,14 @@ func (l *finalReports) ask(m cluster.Member, what string, ask func(context.Conte
 	})
 }
 
-// told reports whether the last process of a role has told the end. What it has said before and is read after that is void: the answer of a probe may have been on its way. job.mu is held.
-func (l *finalReports) told(m cluster.Member) bool {
+// told reports whether the last process of a role has told the end after a probe has asked. The answer to the probe is void then: it may have been on its way for long. What a probe
+// asks later counts, as a job may go back after that. job.mu is held.
+func (l *finalReports) told(m cluster.Member, asked time.Time) bool {
 	if l == nil { // the roles have not begun
 		return false
 	}
 	call := l.asked[m]
-	return call != nil && call.told
+	return call != nil && call.told.After(asked)
 }
 
 // forget gives up the calls of an attempt that has ended. job.mu is held.

@@ -265,6 +265,15 @@ func TestLastWordStays(t *testing.T) {
 			t.Errorf("the queues are %v, want %v", j.reports.queues, last)
 		}
 	})
+	j.datasets = []*rpc.Dataset{}
+	if enter, err = askServer(t.Context(), j, &peers{coordinator: lateCoordinator{}}, coordinator); err == nil {
+		t.Fatal("a coordinator that has ended answers")
+	}
+	j.withLock(func() {
+		if enter(); j.reports.queues == last {
+			t.Error("what a probe has asked after the last word is void")
+		}
+	})
 }
 
 // told is a coordinator that notes what it is told of steps.
