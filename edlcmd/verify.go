@@ -147,6 +147,10 @@ func trainReference(ctx context.Context, spec *job.JobSpec, p *program.Program, 
 		trainers = 1
 	}
 	run.Params = spec.Params
+	cut, err := transpiler.Transpile(ctx, p, jobspec.Transpiler(spec)) // what a cluster refuses is refused before anything trains
+	if err != nil {
+		return s, err
+	}
 	e, err := reference.New(p, trainers, localOptions(spec)...)
 	if err != nil {
 		return s, err
@@ -156,10 +160,6 @@ func trainReference(ctx context.Context, spec *job.JobSpec, p *program.Program, 
 		return s, err
 	}
 	if form, err := compress.ParseGradients(spec.CompressGradients); err == nil && form.Selects() { // from each slice by itself
-		cut, err := transpiler.Transpile(ctx, p, jobspec.Transpiler(spec))
-		if err != nil {
-			return s, err
-		}
 		e.Slice(cut.Placement.Rows)
 	}
 	e.Devices(func(uint64) int { return int(spec.Devices) })

@@ -80,6 +80,19 @@ func TestLoopsCarryWhatPaddleCarries(t *testing.T) {
 				}
 				return []float32{a, b, a + 1, b + 1, a + 2, b + 2}, []int64{3, 2}
 			}},
+		{"a variable that outlives the run and is set in place", counted(`
+			var kept float32 [2,2] value=1`, "kept", `
+			reduce_sum X=x -> Out=row | dim=[0] keep_dim=false reduce_all=false
+			set_value Input=kept ValueTensor=row -> Out=kept | axes=[0L] starts=[1L] ends=[2L] steps=[1L] decrease_axes=[0L] none_axes=[] dtype=5 shape=[]`, `
+			var out float32 [2,2]
+			scale X=kept -> Out=out | scale=1.0f bias=0.0f`),
+			func(x []float32) (list []float32, dims []int64) {
+				var a, b float32
+				for i := 0; i < len(x); i += 2 {
+					a, b = a+x[i], b+x[i+1]
+				}
+				return []float32{1, 1, a, b}, []int64{2, 2}
+			}},
 		{"a variable without a value before", counted(`
 			var undefined_var_0 float64 [1]
 			assign_value -> Out=undefined_var_0 | shape=[1] dtype=5 fp32_values=[1.77113e+27f]`, "undefined_var_0", `

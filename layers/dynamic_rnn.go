@@ -138,8 +138,8 @@ func (r *DynamicRNN) StepInput(x Variable) Variable {
 	return r.take("StepInput", x, max(0, x.LoDLevel()-1))
 }
 
-// StepSequences returns the sequences of x that a step computes with: of each outermost sequence one. So a step may read one sentence of each text. x has two LoD levels or more, and
-// what is returned one less. All step inputs must have outermost sequences of the same lengths; StepInput of what has one row for each sentence is another one.
+// StepSequences returns the sequences of x that a step computes with: one of each outermost sequence. So a step reads one sentence of each text. x has two LoD levels or more, and
+// the result has one less. All step inputs must have outermost sequences of the same lengths. StepInput takes the others of a step: variables with one row for each sentence.
 func (r *DynamicRNN) StepSequences(x Variable) Variable {
 	if r.l.failed || !x.OK() {
 		return r.l.fail()

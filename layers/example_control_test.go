@@ -208,6 +208,25 @@ func ExampleNewDynamicRNN() {
 	// [2 1] [6 30]
 }
 
+// Two texts, of two sentences and of one. A step reads one sentence of each text, and adds its sum to those of the sentences before.
+func ExampleDynamicRNN_StepSequences() {
+	s := newSketch()
+	words, _ := tensor.FromSlice([]float32{1, 2, 3, 10, 20}, 5, 1)
+	words.SetLoD([][]int64{{0, 2, 3}, {0, 2, 3, 5}})
+	s.feed["words"] = words
+	x := layers.Data(s.Model, "words", layers.Dims(1), layers.LoD(2))
+	rnn := layers.NewDynamicRNN(s.Model)
+	rnn.Block(func() {
+		sentence := layers.SequencePool(rnn.StepSequences(x), "sum")
+		before := rnn.Memory([]int64{1}, 0)
+		sum := layers.Add(before, sentence)
+		rnn.UpdateMemory(before, sum)
+		rnn.Output(sum)
+	})
+	s.print(rnn.Result())
+	// Output: [3 1] [3 6 30]
+}
+
 // Each sequence begins with a value of its own, and adds another one in every step.
 func ExampleDynamicRNN_InitialMemory() {
 	s := newSketch()

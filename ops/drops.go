@@ -13,7 +13,7 @@ var finiteTests = []string{"isfinite", "isinf", "isnan", "isfinite_v2", "isinf_v
 // Either it has an op for that, update_loss_scaling, or conditional blocks whose condition says whether numbers are finite replace the gradients or hold the updates, as mixed precision
 // of Fluid 1.5 to 1.7 writes them. That counts only if it protects each parameter that is updated by a gradient. block is the global one.
 //
-// The program of a trainer has no update. Of one whose update drops gradients the transpiler takes the mark off the loss; see LossMayOverflow.
+// The program of a trainer has no update. If the update of a job drops gradients, the transpiler takes the mark off the loss of its trainers; see LossMayOverflow.
 func DropsGradients(block *program.Block) bool {
 	tested := map[string]bool{}  // depend on whether numbers are finite
 	dropped := map[string]bool{} // are replaced where a number is not finite, or follow from what is

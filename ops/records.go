@@ -157,14 +157,11 @@ func (r *records) infer(n int64) map[string]Meta {
 			if m, ok := types[name]; ok {
 				return m, true
 			}
-			return brought(name)
-		}
-		for _, name := range op.InputNames() {
-			if _, written := types[name]; !written && r.fed(name) {
-				if m, ok := brought(name); ok {
-					types[name] = m
-				}
+			m, ok := brought(name)
+			if ok && r.fed(name) {
+				types[name] = m
 			}
+			return m, ok
 		}
 		shapes, err := Infer(op, typeOf)
 		if err != nil {

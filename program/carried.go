@@ -6,11 +6,11 @@ import (
 	"github.com/edl-go/edl/tensor"
 )
 
-// noValue is what Paddle gives a variable of Python that has no value yet when a loop begins that gives it one.
+// noValue marks a variable that has no value in Python before a loop gives it one: Paddle writes an assign_value of this number for it.
 const noValue = 1.77113e27
 
-// carry reads variables that loops of Paddle 2 carry from run to run: a loop writes into the variables that the function of Python had before, whether they are fed or had no
-// value at all.
+// carry makes the variables of loops of Paddle 2 such as EDL runs them. A loop writes into the variables that the Python function had before it. Some of these are fed, so the loop gets a
+// copy. Others had no value, so they get the type that the loop gives them.
 func carry(p *Program) {
 	global := p.Blocks[0]
 	for i := 0; i < len(global.Ops); i++ {

@@ -20,8 +20,8 @@ func overwrites(op *Op, name string) bool {
 	return slices.Contains(overwriting, op.Type) || pair && op.In("Y") == name
 }
 
-// separate gives the values that a variable has before and after such an op two names. The last value keeps the name, unless the first one is fed. Of a variable that
-// outlives a run, or that ops of several blocks touch (x[i] = y in a loop), the op writes a copy, and an assign takes the copy back. It leaves those that have a gradient.
+// separate gives the values that a variable has before and after such an op two names. The last value keeps the name, unless the first one is fed. A variable
+// that outlives a run, or that ops of several blocks touch (x[i] = y in a loop), keeps its one name: the op writes a copy, and an assign takes the copy back. A variable with a gradient stays as it is.
 func separate(p *Program) {
 	for _, b := range p.Blocks {
 		for _, op := range b.Ops {

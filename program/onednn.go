@@ -113,38 +113,3 @@ func splitOneDNN(opType string) func(*splitter) bool {
 		return true
 	}
 }
-
-// splitChannelsLast writes a prelu whose channels are the last axis between transpositions.
-func splitChannelsLast(s *splitter) bool {
-	format, _ := s.op.Str("data_format")
-	if !strings.HasSuffix(format, "C") || !strings.HasPrefix(format, "N") {
-		return false
-	}
-	rank := int32(len(s.dims("X")))
-	if mode, _ := s.op.Str("mode"); mode != "channel" || rank < 3 {
-		delete(s.op.Attrs, "data_format") // which then has no effect
-		s.made = []*Op{s.op}
-		return true
-	}
-	there, back := []int32{0, rank - 1}, []int32{0}
-	for i := range rank - 2 {
-		there, back = append(there, i+1), append(back, i+2)
-	}
-	back = append(back, 1)
-	op := s.op.Clone()
-	delete(op.Attrs, "data_format")
-	for _, slot := range []string{"X", GradName("Out")} {
-		if name := op.In(slot); name != "" {
-			op.Inputs[slot] = []string{s.temporary(name)}
-			s.unary("transpose", name, op.In(slot), map[string]Attr{"axis": there})
-		}
-	}
-	s.made = append(s.made, op)
-	for _, slot := range []string{"Out", GradName("X")} {
-		if name := op.Out(slot); name != "" && name != Empty {
-			op.Outputs[slot] = []string{s.temporary(name)}
-			s.unary("transpose", op.Out(slot), name, map[string]Attr{"axis": back})
-		}
-	}
-	return true
-}

@@ -26,7 +26,7 @@ func pruneInPlace(p *Program, targets, given []string) error {
 	}
 	for _, name := range targets {
 		if _, ok := b.Var(name); !ok {
-			return b.Unknown(name, "a variable to prune to")
+			return b.Unknown(name, "a variable of the program")
 		}
 		needed[name] = !cut[name]
 	}

@@ -14,7 +14,8 @@ func residentIn(t *testing.T, x *tensor.Tensor) int64 {
 	t.Helper()
 	bytes, err := resident.Bytes(unsafe.Slice((*byte)(unsafe.Pointer(&x.Float32s()[0])), x.Bytes()))
 	if err != nil {
-		t.Skip("this system does not say: ", err)
+		t.Log("this system does not say how much memory is used: ", err)
+		return 0
 	}
 	return bytes
 }

@@ -144,6 +144,21 @@ var observed = map[string]func(m *layers.Model) layers.Variable{
 		layers.Mean(layers.Square(cost), layers.Name("metric"))
 		return layers.ReduceSum(cost)
 	},
+	"counts of an AUC that go on": func(m *layers.Model) layers.Variable { // of trainers they add up
+		x, hidden := words(m)
+		index := layers.WhereIndex(above(x, 0))
+		second := layers.Slice(layers.GatherND(x, index), []int{1}, []int64{1}, []int64{2})
+		label := layers.Cast(layers.GreaterThan(second, layers.FillLike(second, 0)), tensor.Int64).StopGradient()
+		logits := layers.FC(layers.GatherND(hidden, index), 2)
+		count := func() layers.Variable {
+			return layers.CreateParameter(m, []int64{1, 8}, tensor.Int64, layers.ParamAttr{Frozen: true, Initializer: layers.Constant(0)})
+		}
+		positive, negative := count(), count()
+		layers.OpInto(m, "auc", layers.In{"Predict": {layers.Softmax(logits)}, "Label": {label}, "StatPos": {positive}, "StatNeg": {negative}}, layers.Attrs{"num_thresholds": 7, "slide_steps": 0},
+			layers.In{"AUC": layers.NewVariables(m, "auc", 1), "StatPosOut": {positive}, "StatNegOut": {negative}})
+		cost, _ := layers.SoftmaxWithCrossEntropy(logits, label)
+		return layers.Mean(cost, layers.Name("metric"))
+	},
 	"chosen rows that are normalized": func(m *layers.Model) layers.Variable { // a trainer may have one of them, or none
 		logits, label, _ := labelled(m, 1, func(rows layers.Variable) layers.Variable { return layers.BatchNorm(rows) })
 		cost, _ := layers.SoftmaxWithCrossEntropy(logits, label)

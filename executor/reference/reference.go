@@ -68,7 +68,7 @@ func New(p *program.Program, trainers int, options ...executor.Option) (*Executo
 	e := &Executor{trainers: func(uint64) int { return trainers }, splits: splits{}, prepared: prepared{}}
 	s, err := e.splits.of(p, sharesTotals(e))
 	if err == nil && trainers > 1 {
-		err = s.whole
+		err = s.indivisible
 	}
 	if err != nil {
 		return nil, err

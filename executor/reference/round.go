@@ -41,8 +41,8 @@ func (e *Executor) runRound(ctx context.Context, s *split, number uint64, feed e
 		fetch = s.program.Targets()
 	}
 	whole := alone(r)
-	if s.whole != nil && !whole {
-		return nil, s.whole
+	if s.indivisible != nil && !whole {
+		return nil, s.indivisible
 	}
 	weighed, err := ops.WeightOf(s.program, fetch)
 	if err != nil && !whole {
@@ -69,7 +69,7 @@ func (e *Executor) runRound(ctx context.Context, s *split, number uint64, feed e
 	if err == nil && weighed.Value && r.trains() && !slices.ContainsFunc(shares, func(s share) bool { return s.weight != 0 }) {
 		err = ops.NoMean(number)
 	}
-	if err == nil && r.finite && r.trains() && !ops.DropsGradients(s.program.Global()) {
+	if err == nil && r.finite && r.trains() && !s.overflows {
 		err = checkFinite(shares, fetch)
 	}
 	if err == nil && r.devicesOf() > 1 {

@@ -16,18 +16,19 @@ import (
 
 // split is a program in two halves.
 type split struct {
-	program    *program.Program
-	forward    *program.Program  // forward and backward ops, fed with rows of the batch
-	update     *program.Program  // learning rate and optimizer ops, fed with what crosses
-	crosses    []string          // what the update reads of the forward half, sorted
-	parameters []string          // persistable variables that the update writes and trainers hold, sorted
-	state      []state           // persistable variables that the forward half writes
-	added      map[string]bool   // those to which it adds sums over the batch
-	updated    map[string]bool   // variables that the update writes
-	byRows     map[string]string // sparse gradients that cross: the variable in which their rows do
-	stages     []totalsStage     // what ranks run before they share totals, in order
-	merge      ops.Merge         // of gradients and of fetched numbers: the mean for a program that does not train
-	whole      error             // why a batch of the program cannot be divided; nil if it can
+	program     *program.Program
+	forward     *program.Program  // forward and backward ops, fed with rows of the batch
+	update      *program.Program  // learning rate and optimizer ops, fed with what crosses
+	crosses     []string          // what the update reads of the forward half, sorted
+	parameters  []string          // persistable variables that the update writes and trainers hold, sorted
+	state       []state           // persistable variables that the forward half writes
+	added       map[string]bool   // those to which it adds sums over the batch
+	updated     map[string]bool   // variables that the update writes
+	byRows      map[string]string // sparse gradients that cross: the variable in which their rows do
+	stages      []totalsStage     // what ranks run before they share totals, in order
+	merge       ops.Merge         // of gradients and of fetched numbers: the mean for a program that does not train
+	indivisible error             // why a batch of the program cannot be divided; nil if it can
+	overflows   bool              // its loss may: the update drops gradients that are not finite (ops.DropsGradients)
 }
 
 // trains reports whether the program has update ops.
@@ -67,16 +68,17 @@ type state struct {
 // splitByRole divides the ops of the global block. The halves share all declarations and the startup program. A program whose batches cannot be divided is split, too: one trainer
 // may have whole batches.
 func splitByRole(p *program.Program, shares bool) (s *split, err error) {
-	merge, whole := ops.MergeMean, error(nil)
+	merge, indivisible := ops.MergeMean, error(nil)
 	if executor.Trains(p) {
-		if p, merge, whole = divisible(p, shares); whole != nil && fault.KindOf(whole) != fault.Unsupported {
-			return nil, whole
+		if p, merge, indivisible = divisible(p, shares); indivisible != nil && fault.KindOf(indivisible) != fault.Unsupported {
+			return nil, indivisible
 		}
 	}
-	s = &split{program: p, forward: p.Clone(), update: p.Clone(), updated: map[string]bool{}, byRows: map[string]string{}, merge: merge, whole: whole}
+	s = &split{program: p, forward: p.Clone(), update: p.Clone(), updated: map[string]bool{}, byRows: map[string]string{}, merge: merge, indivisible: indivisible,
+		overflows: ops.DropsGradients(p.Global())}
 	s.forward.Global().Ops, s.update.Global().Ops = nil, nil
 	written := map[string]bool{} // by the forward half
-	s.added = ops.AddedState(p, whole == nil)
+	s.added = ops.AddedState(p, indivisible == nil)
 	crosses := map[string]bool{}
 	for _, op := range p.Global().Ops {
 		def, _ := ops.Lookup(op.Type)

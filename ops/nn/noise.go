@@ -23,7 +23,7 @@ func registerNoise(name, what string, parameters [2]string, first float32, f32 n
 		Type:  name,
 		Class: ops.Random,
 		Doc: "Fills Out with " + what + "; extent output_dim_idx of Out is extent input_dim_idx of Input, the batch. What is drawn depends on seed, the name of Out, the step and " +
-			"the place of the element in the whole batch, so it is new in every step and the same for any number of trainers.",
+			"the place of the element in the whole batch, so it is new in every step and the same for any number of trainers. Out has the LoD of Input, where Fluid gives it none: the place of a row follows from its sequence.",
 		Inputs:  []ops.Slot{{Name: "Input", Doc: "tensor whose batch Out takes; its elements are not read"}},
 		Outputs: []ops.Slot{{Name: "Out", Doc: "tensor of dims shape but for one extent"}},
 		Attrs: append([]ops.Attr{

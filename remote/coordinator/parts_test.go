@@ -118,8 +118,8 @@ func (s *Server) ShowQueues(ctx context.Context, m *rpc.QueuesRequest) (*rpc.Que
 	return s.overview.queues(ctx, m)
 }
 
-// Steps is how many steps were written.
-func (s *Server) Steps() (n uint64) {
+// WrittenSteps is how many steps were written.
+func WrittenSteps(s *Server) (n uint64) {
 	s.locked(func() { n = s.steps.written() })
 	return n
 }

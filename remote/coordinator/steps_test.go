@@ -12,6 +12,7 @@ import (
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
 	"github.com/edl-go/edl/proto/rpc"
+	"github.com/edl-go/edl/remote/coordinator"
 	"github.com/edl-go/edl/remote/internal/pstest"
 	"github.com/edl-go/edl/remote/wire"
 	"github.com/edl-go/edl/tensor"
@@ -221,7 +222,7 @@ func TestReportsAreTakenTogether(t *testing.T) {
 	if err := s.report(t.Context(), steps...); !errors.Is(err, fault.InvalidArgument) {
 		t.Error(err)
 	}
-	if n := s.Steps(); n != 0 {
+	if n := coordinator.WrittenSteps(s.Server); n != 0 {
 		t.Errorf("%d steps of a message that was refused", n)
 	}
 	steps[1].Rows = 8
@@ -229,7 +230,7 @@ func TestReportsAreTakenTogether(t *testing.T) {
 		if err := s.report(t.Context(), steps...); err != nil {
 			t.Error(err)
 		}
-		if n := s.Steps(); n != 3 {
+		if n := coordinator.WrittenSteps(s.Server); n != 3 {
 			t.Errorf("%d steps, want 3", n)
 		}
 	}

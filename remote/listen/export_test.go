@@ -18,13 +18,13 @@ func Upload(ctx context.Context, m *Manager, values *rpc.StateValues) (id string
 }
 
 // EndIsSettled returns whether the coordinator of a job knows after which step somebody wants it to end.
-func (j *Job) EndIsSettled() (settled bool) {
+func EndIsSettled(j *Job) (settled bool) {
 	j.withLock(func() { settled = j.finishing.wishes > 0 && j.finishing.told == j.finishing.wishes })
 	return settled
 }
 
 // LoseClient lets the time pass for which a job waits for its client.
-func (j *Job) LoseClient() {
+func LoseClient(j *Job) {
 	j.withLock(func() { j.followers.seen = j.followers.seen.Add(-j.limits.Follower) })
 	j.followers.wake()
 }

@@ -143,7 +143,7 @@ func TestFedJobWithoutItsClient(t *testing.T) {
 	if wait.Until.AsTime().Sub(wait.Since.AsTime()) != patience {
 		t.Errorf("the job waits for %v", wait)
 	}
-	j.LoseClient()
+	listen.LoseClient(j)
 	err = j.Wait(bounded(t))
 	s := j.Status()
 	if s.State != job.State_FAILED || !strings.Contains(fmt.Sprint(err), "deadline exceeded: got no client that feeds the job") {

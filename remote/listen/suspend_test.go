@@ -79,7 +79,7 @@ func (w *walk) end(after uint64) {
 		_, err := w.client.Finish(bounded(w.t), &rpc.FinishRequest{Job: w.j.ID, AfterStep: &after})
 		ended <- err
 	}()
-	eventually(w.t, w.j.EndIsSettled) // before it is let go on: it could pass the step
+	eventually(w.t, func() bool { return listen.EndIsSettled(w.j) }) // before it is let go on: it could pass the step
 	w.to(job.State_SUCCEEDED, 0)
 	if err := <-ended; err != nil {
 		w.t.Error(err)

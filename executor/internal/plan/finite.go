@@ -13,8 +13,8 @@ import (
 )
 
 // chooseChecks decides what must be finite: the loss and everything that is fetched. The loss gets memory of its own, because its value must still
-// be there when the check looks at it. A program without an update is not checked. Of one that drops gradients which are not finite, only what outlives the step is:
-// its loss overflows until the scale is low enough, and what is fetched may follow from that.
+// be there when the check looks at it. A program without an update is not checked. A program may drop gradients that are not finite: its loss overflows until the scale is low enough, and what
+// is fetched may follow from the loss. There only what outlives the step is checked.
 func (in *inference) chooseChecks() {
 	update := slices.IndexFunc(in.nodes, func(n node) bool { return isUpdate(n.op, n.def) })
 	if !in.CheckFinite || update < 0 {
