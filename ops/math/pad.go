@@ -24,7 +24,14 @@ func init() {
 		Outputs: out("Out", "of the type of X"),
 		Attrs: []ops.Attr{{Name: "paddings", Kind: []int32(nil), Doc: "positions before and after X on each axis: two numbers for each, at least 0"},
 			valueOf("pad_value")},
-		Infer:     func(s *ops.Shapes) error { return inferPad(s, s.Ints("paddings"), "constant") },
+		Infer: func(s *ops.Shapes) error {
+			for _, n := range s.Ints("paddings") {
+				if n < 0 && n != ops.Open {
+					return opkit.BadAttr(s, "paddings", "numbers from 0 on")
+				}
+			}
+			return inferPad(s, s.Ints("paddings"), "constant")
+		},
 		MixesRows: func(s *ops.Shapes, _ func(string) bool) bool { return padsRows(s.In("X").Dims, s.Ints("paddings")) },
 	}, "pad_value"))
 
@@ -36,7 +43,7 @@ func init() {
 		Inputs:  append(in("X", "any type, rank 4"), tensorOf("Paddings", "paddings")),
 		Outputs: out("Out", "of the type of X"),
 		Attrs: []ops.Attr{
-			{Name: "paddings", Doc: "rows above and below, columns left and right, at least 0", Default: []int32{0, 0, 0, 0}, Tensor: "Paddings"},
+			{Name: "paddings", Doc: "rows above and below, columns left and right; a negative number takes as many away", Default: []int32{0, 0, 0, 0}, Tensor: "Paddings"},
 			{Name: "mode", Doc: "constant, reflect or edge", Default: "constant", Check: oneOf("mode", "constant", "reflect", "edge")},
 			{Name: "data_format", Doc: "NCHW or NHWC: which axes are those of an image", Default: "NCHW", Check: oneOf("data_format", "NCHW", "NHWC")},
 			valueOf("pad_value")},
@@ -51,8 +58,8 @@ func init() {
 		Inputs:  append(in("X", "any type, rank 5"), tensorOf("Paddings", "paddings")),
 		Outputs: out("Out", "of the type of X"),
 		Attrs: []ops.Attr{
-			{Name: "paddings", Doc: "positions left, right, above, below, before and behind, at least 0", Default: []int32{0, 0, 0, 0, 0, 0},
-				Tensor: "Paddings"},
+			{Name: "paddings", Doc: "positions left, right, above, below, before and behind; a negative number takes as many away",
+				Default: []int32{0, 0, 0, 0, 0, 0}, Tensor: "Paddings"},
 			{Name: "mode", Doc: "constant, reflect, replicate or circular", Default: "constant",
 				Check: oneOf("mode", "constant", "reflect", "replicate", "circular")},
 			{Name: "data_format", Doc: "NCDHW or NDHWC: which axes are those of a volume", Default: "NCDHW",
@@ -147,7 +154,7 @@ func inferImagePad(s *ops.Shapes, dimensions int) error {
 	return inferPad(s, paddings, s.Str("mode"))
 }
 
-// inferPad computes the dims of a padded X.
+// inferPad computes the dims of a padded X. A negative padding takes positions away, as in Fluid's pad2d and pad3d.
 func inferPad(s *ops.Shapes, paddings []int64, mode string) error {
 	m := s.In("X")
 	x := m.Dims
@@ -161,8 +168,10 @@ func inferPad(s *ops.Shapes, paddings []int64, mode string) error {
 		case before == ops.Open || after == ops.Open:
 			m.Dims[i] = program.Unknown
 			continue
-		case before < 0 || after < 0 || before > math.MaxInt64/4 || after > math.MaxInt64/4 || extent > math.MaxInt64/4:
-			return opkit.BadAttr(s, "paddings", "numbers from 0 on that do not overflow")
+		case max(before, after, extent) > math.MaxInt64/4 || min(before, after) < -math.MaxInt64/4:
+			return opkit.BadAttr(s, "paddings", "numbers that do not overflow")
+		case extent >= 0 && max(-before, 0)+max(-after, 0) > extent:
+			return opkit.BadAttr(s, "paddings", "at least %d together on axis %d, of which X has no more positions", -extent, i)
 		case mode == "reflect" && extent >= 0 && (before > 0 || after > 0) && max(before, after) >= extent:
 			return opkit.BadAttr(s, "paddings", "less than %d on axis %d, which is what there is to mirror", extent, i)
 		case mode != "constant" && extent == 0 && (before > 0 || after > 0):
@@ -178,7 +187,7 @@ func inferPad(s *ops.Shapes, paddings []int64, mode string) error {
 	return nil
 }
 
-// padsRows reports whether axis 0 gets longer.
+// padsRows reports whether axis 0 gets other positions.
 func padsRows(x, paddings []int64) bool {
 	return len(x) == 0 || len(paddings) < 2 || paddings[0] != 0 || paddings[1] != 0
 }
@@ -192,17 +201,18 @@ func padRuns(x, paddings []int64, mode string) ([]int64, [][]kernel.Run) {
 	return x, axes
 }
 
-// padded returns the rule of an axis of n positions with some before and some after.
+// padded returns the rule of an axis of n positions with some before and some after, or without some where these are negative.
 func padded(n, before, after int, mode string) []kernel.Run {
 	if before == 0 && after == 0 {
 		return kernel.Whole(n)
 	}
-	first, last := kernel.Run{From: kernel.Hole, N: before}, kernel.Run{From: kernel.Hole, N: after}
+	from, more, behind := max(-before, 0), max(before, 0), max(after, 0)
+	first, last := kernel.Run{From: kernel.Hole, N: more}, kernel.Run{From: kernel.Hole, N: behind}
 	switch mode {
 	case "reflect":
-		first, last = kernel.Run{From: before, N: before, Step: -1}, kernel.Run{From: n - 2, N: after, Step: -1}
+		first, last = kernel.Run{From: more, N: more, Step: -1}, kernel.Run{From: n - 2, N: behind, Step: -1}
 	case "edge", "replicate":
-		first, last = kernel.Run{From: 0, N: before}, kernel.Run{From: n - 1, N: after}
+		first, last = kernel.Run{From: 0, N: more}, kernel.Run{From: n - 1, N: behind}
 	case "circular":
 		var runs []kernel.Run
 		for at, left := (n-before%n)%n, n+before+after; left > 0; at = 0 {
@@ -212,6 +222,6 @@ func padded(n, before, after int, mode string) []kernel.Run {
 		}
 		return runs
 	}
-	runs := []kernel.Run{first, {From: 0, N: n, Step: 1}, last}
+	runs := []kernel.Run{first, {From: from, N: n - from - max(-after, 0), Step: 1}, last}
 	return slices.DeleteFunc(runs, func(r kernel.Run) bool { return r.N == 0 })
 }

@@ -22,6 +22,13 @@ func padImage(op, mode string, paddings []int32, want ...float64) Case {
 	return Case{Type: op, Name: mode, Attrs: attrs{"paddings": paddings, "mode": mode}, Inputs: slots{"X": One(x)}, Want: slots{"Out": One(Floats(d, want...))}}
 }
 
+// cropImage is a padImage with a negative padding.
+func cropImage(op, mode string, paddings []int32, want ...float64) Case {
+	c := padImage(op, mode, paddings, want...)
+	c.Name += ", some taken away"
+	return c
+}
+
 var padCases = []Case{
 	{Type: "pad", Attrs: attrs{"paddings": []int32{0, 1, 1, 0}, "pad_value": float32(9)}, Inputs: slots{"X": One(Floats(dims{2, 2}, 1, 2, 3, 4))},
 		Want: slots{"Out": One(Floats(dims{3, 3}, 9, 1, 2, 9, 3, 4, 9, 9, 9))}},
@@ -35,6 +42,12 @@ var padCases = []Case{
 		Want:   slots{"Out": One(Floats(dims{1, 2, 3, 2}, 1, 2, 3, 4, 3, 4, 1, 2, 3, 4, 3, 4))}},
 	{Type: "pad2d", Name: "paddings from a tensor", Inputs: slots{"X": One(image(4)), "Paddings": One(Int32s(dims{4}, 0, 1, 0, 0))},
 		Want: slots{"Out": One(Floats(dims{1, 1, 2, 3}, 1, 2, 3, 0, 0, 0))}},
+	cropImage("pad2d", "constant", []int32{0, 0, -1, 2}, 2, 3, 0, 0),
+	cropImage("pad2d", "reflect", []int32{0, 0, 2, -1}, 3, 2, 1, 2),
+	cropImage("pad2d", "edge", []int32{0, 0, -3, 2}, 3, 3),
+	cropImage("pad3d", "constant", []int32{-1, -1, 0, 0, 0, 0}, 2),
+	cropImage("pad3d", "replicate", []int32{1, -2, 0, 0, 0, 0}, 1, 1),
+	cropImage("pad3d", "circular", []int32{-1, 2, 0, 0, 0, 0}, 2, 3, 1, 2),
 	padImage("pad3d", "constant", []int32{2, 0, 0, 0, 0, 0}, 0, 0, 1, 2, 3),
 	padImage("pad3d", "reflect", []int32{1, 2, 0, 0, 0, 0}, 2, 1, 2, 3, 2, 1),
 	padImage("pad3d", "replicate", []int32{1, 2, 0, 0, 0, 0}, 1, 1, 2, 3, 3, 3),
@@ -49,7 +62,9 @@ func TestPaddingsRefuseWhatTheyCannotShow(t *testing.T) {
 	for _, c := range []Case{
 		padImage("pad2d", "reflect", []int32{0, 0, 3, 0}, 0),
 		padImage("pad2d", "reflect", []int32{1, 0, 0, 0}, 0), // one row has no other to mirror
-		padImage("pad2d", "constant", []int32{-1, 0, 0, 0}, 0),
+		padImage("pad2d", "constant", []int32{-2, 0, 0, 0}, 0),
+		padImage("pad3d", "reflect", []int32{-2, -2, 0, 0, 0, 0}, 0),
+		{Type: "pad", Attrs: attrs{"paddings": []int32{-1, 0, 0, 0}}, Inputs: slots{"X": One(Floats(dims{2, 2}, 1, 2, 3, 4))}, Want: slots{"Out": One(Floats(dims{1, 2}, 3, 4))}},
 		padImage("pad2d", "constant", []int32{0, 0}, 0),
 		padImage("pad2d", "mirror", []int32{0, 0, 0, 0}, 0),
 		padImage("pad3d", "edge", []int32{0, 0, 0, 0, 0, 0}, 0),
