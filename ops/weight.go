@@ -219,7 +219,31 @@ func (r *reductions) same(a, b string) bool {
 	}
 	x, _ := r.typeOf(a)
 	y, _ := r.typeOf(b)
-	return x.LoDLevel == y.LoDLevel && x.LoDOf == y.LoDOf
+	return x.LoDLevel == y.LoDLevel && r.aligned(x, y)
+}
+
+// labelled are the costs that demand a label for each row, by the slot of these rows.
+var labelled = map[string]string{"cross_entropy": "X", "cross_entropy2": "X", "softmax_with_cross_entropy": "Logits"}
+
+// aligned reports whether two variables have as many rows on each trainer: those of the same sequences, or of two whose rows a cost compares one by one, as words with the words that
+// follow them.
+func (r *reductions) aligned(a, b Meta) bool {
+	alike := map[string]bool{a.LoDOf: true}
+	for more := true; more && !alike[b.LoDOf]; {
+		more = false
+		for _, op := range r.forward {
+			slot, ok := labelled[op.Type]
+			if !ok {
+				continue
+			}
+			x, _ := r.typeOf(op.In(slot))
+			label, _ := r.typeOf(op.In("Label"))
+			if x.LoDLevel == a.LoDLevel && label.LoDLevel == a.LoDLevel && alike[x.LoDOf] != alike[label.LoDOf] {
+				alike[x.LoDOf], alike[label.LoDOf], more = true, true, true
+			}
+		}
+	}
+	return alike[b.LoDOf]
 }
 
 // described says in an error what a mean is over.

@@ -100,6 +100,29 @@ func TestWeightOf(t *testing.T) {
 	}
 }
 
+// The words of one feed and the labels of another weigh alike where a cost compares them one by one, as in a model of the next word.
+func TestWeightOfLabelsOfOtherSequences(t *testing.T) {
+	for compared, kind := range map[bool]error{true: nil, false: fault.Unsupported} {
+		m := layers.NewModel()
+		words := layers.Data(m, "words", layers.Dims(4), layers.LoD(1))
+		next := layers.Data(m, "next", layers.Dims(1), layers.DType(tensor.Int64), layers.LoD(1))
+		probabilities := layers.Softmax(layers.FC(words, 3))
+		loss := layers.Mean(probabilities)
+		if compared {
+			loss = layers.Mean(layers.CrossEntropy(probabilities, next))
+		}
+		hit := layers.Mean(layers.Cast(next, tensor.Float32))
+		optimizer.SGD(0.1).Minimize(loss)
+		p, err := m.Program()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ops.WeightOf(p, layers.Names(loss, hit)); !errors.Is(err, kind) {
+			t.Errorf("compared by a cost: %v, %v, want %v", compared, err, kind)
+		}
+	}
+}
+
 // TestWeightOfATestProgram follows what is fetched, because there is no loss.
 func TestWeightOfATestProgram(t *testing.T) {
 	m := layers.NewModel()
