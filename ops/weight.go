@@ -219,7 +219,7 @@ func (r *reductions) same(a, b string) bool {
 	}
 	x, _ := r.typeOf(a)
 	y, _ := r.typeOf(b)
-	return x.LoDLevel == y.LoDLevel && r.aligned(x, y)
+	return x.LoDLevel == y.LoDLevel && aligned(r, x, y)
 }
 
 // labelled are the costs that demand a label for each row, by the slot of these rows.
@@ -227,7 +227,7 @@ var labelled = map[string]string{"cross_entropy": "X", "cross_entropy2": "X", "s
 
 // aligned reports whether two variables have as many rows on each trainer: those of the same sequences, or of two whose rows a cost compares one by one, as words with the words that
 // follow them.
-func (r *reductions) aligned(a, b Meta) bool {
+func aligned(r *reductions, a, b Meta) bool {
 	alike := map[string]bool{a.LoDOf: true}
 	for more := true; more && !alike[b.LoDOf]; {
 		more = false
