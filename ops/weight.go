@@ -21,7 +21,7 @@ type Weight struct {
 //
 // Where trainers share totals (ShareTotals), it is the number of records. So it is for a program that ShareTotals has made.
 //
-// It returns Unsupported if the program does not tell what a number averages over, or if two of them average over the rows of different sequences. State
+// It returns Unsupported if the program does not tell what a number averages over, or if two of them average over the rows of different sequences, unless a cost compares these rows one by one. State
 // that the forward pass averages, such as moving statistics, must have those rows, too, unless the weight is a sum of weights. A program that is not divided among trainers needs no weight.
 func WeightOf(p *program.Program, fetch []string) (Weight, error) {
 	block := p.Global()

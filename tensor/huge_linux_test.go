@@ -14,8 +14,7 @@ func residentIn(t *testing.T, x *tensor.Tensor) int64 {
 	t.Helper()
 	bytes, err := resident.Bytes(unsafe.Slice((*byte)(unsafe.Pointer(&x.Float32s()[0])), x.Bytes()))
 	if err != nil {
-		t.Log("this system does not say how much memory is used: ", err)
-		return 0
+		t.Skip("this system does not say: ", err)
 	}
 	return bytes
 }
@@ -40,6 +39,9 @@ func TestSmallPages(t *testing.T) {
 	}
 	check := func(what string, x *tensor.Tensor, n int, most int64) {
 		t.Helper()
+		if have := residentIn(t, x); have > most {
+			t.Errorf("%s: %d bytes of memory, want at most %d", what, have, most)
+		}
 		for part := range parts {
 			for i := range 2 * used {
 				want := float32(i + 1)
@@ -50,9 +52,6 @@ func TestSmallPages(t *testing.T) {
 					t.Fatalf("%s: element %d of part %d is %v, want %v", what, i, part, got, want)
 				}
 			}
-		}
-		if have := residentIn(t, x); have > most {
-			t.Errorf("%s: %d bytes of memory, want at most %d", what, have, most)
 		}
 	}
 	x := begin()
@@ -65,9 +64,14 @@ func TestSmallPages(t *testing.T) {
 	if err := y.CopyFrom(x); err != nil {
 		t.Fatal(err)
 	}
-	check("copied", y, used, most)
+	bound := int64(most)
+	if err := resident.ReadsAreFree(); err != nil { // CopyFrom reads all of both tensors
+		t.Log(err)
+		bound = 4 * elements
+	}
+	check("copied", y, used, bound)
 	fill(y, 2*used)
-	check("grown", y, 2*used, most)
+	check("grown", y, 2*used, bound)
 	const large = 1 << 20 // elements of two large pages
 	for i := range large {
 		y.Float32s()[i] = float32(i + 1)
@@ -81,8 +85,8 @@ func TestSmallPages(t *testing.T) {
 			t.Fatalf("element %d is %v in a large page", i, got)
 		}
 	}
-	if have := residentIn(t, y); have > most+4*large {
-		t.Errorf("%d bytes of memory with two large pages, want at most %d", have, most+4*large)
+	if have := residentIn(t, y); have > bound+4*large {
+		t.Errorf("%d bytes of memory with two large pages, want at most %d", have, bound+4*large)
 	}
 }
 

@@ -45,7 +45,7 @@ func copied[T Bits](from []T) []T {
 	return to
 }
 
-// AreZeros reports whether all bits of the elements are 0. Reading them takes no memory where they were never in use.
+// AreZeros reports whether all bits of the elements are 0. Reading them takes no memory where they were never in use, if the system has one page for all zeros.
 func AreZeros[T Bits](elements []T) bool { return ZeroBytes(bytesOf(elements)) }
 
 // ZeroBytes reports whether all bytes are 0.

@@ -11,17 +11,9 @@ import (
 	"unsafe"
 )
 
-// Bytes is how many bytes of memory the system has given to mappings that lie within b. It counts no page of zeros that was only read. It fails where the system
-// does not say, or gives memory to what is only read, as some virtual machines do: there, a test that reads what it checks would count its own reads.
-func Bytes(b []byte) (bytes int64, err error) {
-	if err := sharedZeros(); err != nil {
-		return 0, err
-	}
-	return given(b)
-}
-
-// sharedZeros fails where a page that was only read takes memory.
-var sharedZeros = sync.OnceValue(func() error {
+// ReadsAreFree fails where a page that is only read takes memory, as in some virtual machines. Linux has one page of zeros for all of these otherwise. A test of code that reads what was never
+// in use cannot tell there what was written.
+var ReadsAreFree = sync.OnceValue(func() error {
 	page := os.Getpagesize()
 	b, err := syscall.Mmap(-1, 0, 3*page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
 	if err != nil {
@@ -35,15 +27,16 @@ var sharedZeros = sync.OnceValue(func() error {
 	if middle[0] != 0 {
 		return errors.New("a new mapping has elements that are not 0")
 	}
-	have, err := given(middle)
+	have, err := Bytes(middle)
 	if err == nil && have > 0 {
 		err = fmt.Errorf("this system gives memory to pages that are only read: %d bytes for one byte", have)
 	}
 	return err
 })
 
-// given is what smaps counts for the mappings within b.
-func given(b []byte) (bytes int64, err error) {
+// Bytes is how many bytes of memory the system has given to mappings that lie within b. It counts pages that were only read where ReadsAreFree fails. It fails where the system
+// does not say.
+func Bytes(b []byte) (bytes int64, err error) {
 	maps, err := os.ReadFile("/proc/self/smaps")
 	if err != nil {
 		return 0, err

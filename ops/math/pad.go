@@ -170,8 +170,10 @@ func inferPad(s *ops.Shapes, paddings []int64, mode string) error {
 			continue
 		case max(before, after, extent) > math.MaxInt64/4 || min(before, after) < -math.MaxInt64/4:
 			return opkit.BadAttr(s, "paddings", "numbers that do not overflow")
-		case extent >= 0 && max(-before, 0)+max(-after, 0) > extent:
+		case extent >= 0 && extent+before+after < 0:
 			return opkit.BadAttr(s, "paddings", "at least %d together on axis %d, of which X has no more positions", -extent, i)
+		case extent >= 0 && max(-before, 0)+max(-after, 0) > extent:
+			return opkit.UnsupportedAttr(s, "paddings", "numbers that take away no position twice: pad first, then slice")
 		case mode == "reflect" && extent >= 0 && (before > 0 || after > 0) && max(before, after) >= extent:
 			return opkit.BadAttr(s, "paddings", "less than %d on axis %d, which is what there is to mirror", extent, i)
 		case mode != "constant" && extent == 0 && (before > 0 || after > 0):

@@ -58,6 +58,13 @@ var padCases = []Case{
 		Inputs: slots{"X": One(Spread(1, 2, 3)), "Y": One(Floats(dims{1, 2}, 1, 2))}, Want: slots{"Out": One(Floats(dims{2, 3}, 1, 2, 5, 5, 5, 5))}},
 }
 
+// Paddle computes such a padding, so it is not invalid.
+func TestPaddingsThatTakeAwayMoreThanThereIs(t *testing.T) {
+	if err := Golden(padImage("pad2d", "constant", []int32{0, 0, -4, 3}, 0, 0)); fault.KindOf(err) != fault.Unsupported {
+		t.Error(err)
+	}
+}
+
 func TestPaddingsRefuseWhatTheyCannotShow(t *testing.T) {
 	for _, c := range []Case{
 		padImage("pad2d", "reflect", []int32{0, 0, 3, 0}, 0),

@@ -24,6 +24,10 @@ func TestLoadTakesMemoryForWhatIsUsed(t *testing.T) {
 		}
 		return v, memory
 	}
+	free := resident.ReadsAreFree()
+	if free != nil { // Load reads what is there, and so does this test
+		t.Log(free)
+	}
 	saved, _ := table()
 	for i := range 1000 {
 		saved.Float32s()[i] = float32(i + 1)
@@ -54,7 +58,7 @@ func TestLoadTakesMemoryForWhatIsUsed(t *testing.T) {
 					t.Fatalf("%s: element %d is %v, want %v", name, i, got, want)
 				}
 			}
-			if have, err := resident.Bytes(memory); err == nil && have > 512<<10 {
+			if have, err := resident.Bytes(memory); err == nil && free == nil && have > 512<<10 {
 				t.Errorf("%s: %d bytes of memory for 8000", name, have)
 			}
 		}
