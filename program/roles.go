@@ -24,6 +24,7 @@ func findRoles(p *Program) {
 		if !marked {
 			deriveRoles(b, updates)
 		}
+		markLoss(b)
 		moveChanges(b, updates)
 	}
 	moveConditional(b)
@@ -77,22 +78,12 @@ func deriveRoles(b *Block, updates []*Op) {
 		rates[op.In("LearningRate")] = true
 	}
 	delete(rates, "")
-	writer := map[string]*Op{}
 	for i, op := range b.Ops {
-		outs := op.OutputNames()
 		switch {
 		case i > last:
 			op.SetRole(RoleOptimize)
-		case len(outs) > 0 && strings.HasSuffix(outs[0], "@GRAD") && len(op.InputNames()) == 0: // of the loss, a constant
-			op.SetRole(RoleBackward | RoleLoss)
-			if loss := writer[strings.TrimSuffix(outs[0], "@GRAD")]; loss != nil {
-				loss.SetRole(RoleForward | RoleLoss)
-			}
-		case i >= first:
+		case i >= first || startsBackward(op):
 			op.SetRole(RoleBackward)
-		}
-		for _, name := range outs {
-			writer[name] = op
 		}
 	}
 	for _, op := range slices.Backward(b.Ops[:first]) {
@@ -101,6 +92,30 @@ func deriveRoles(b *Block, updates []*Op) {
 			for _, name := range op.InputNames() {
 				rates[name] = true
 			}
+		}
+	}
+}
+
+// startsBackward reports whether an op gives the gradient of a loss its first value, a constant.
+func startsBackward(op *Op) bool {
+	return strings.HasSuffix(op.Out("Out"), GradSuffix) && len(op.InputNames()) == 0
+}
+
+// markLoss marks the op that computes the loss, and the one that starts the backward pass, if no op has such a mark. The first releases of Fluid with roles had none.
+func markLoss(b *Block) {
+	if slices.ContainsFunc(b.Ops, func(op *Op) bool { return op.Role().Has(RoleLoss) }) {
+		return
+	}
+	writer := map[string]*Op{}
+	for _, op := range b.Ops {
+		if op.Role() == RoleBackward && startsBackward(op) {
+			op.SetRole(RoleBackward | RoleLoss)
+			if loss := writer[strings.TrimSuffix(op.Out("Out"), GradSuffix)]; loss != nil {
+				loss.SetRole(RoleForward | RoleLoss)
+			}
+		}
+		for _, name := range op.OutputNames() {
+			writer[name] = op
 		}
 	}
 }

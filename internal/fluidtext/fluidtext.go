@@ -8,7 +8,7 @@
 //	fetch NAME,...
 //
 // A variable without a line is a float32 tensor of dims [], as Paddle often declares temporary ones. "param" makes one persistable. With value=X, or value=random, the startup
-// program gives it its first value. KIND is "rows" (SELECTED_ROWS), "array", "ranktable" or "scopes". Lines after "block" belong to that block, and those after "global" to the global block again.
+// program gives it its first value. KIND is "rows" (SELECTED_ROWS), "array", "ranktable", "scopes" or "places" (PLACE_LIST). Lines after "block" belong to that block, and those after "global" to the global block again.
 //
 // Of attributes 1 is INT, 1L LONG, 1.0f FLOAT and block:1 BLOCK; lists have the type of their elements. scalar:1.5 is SCALAR, scalars:[1,2.5,true] SCALARS, var:NAME VAR and
 // vars:NAME,... VARS, which later versions of Paddle write.
@@ -122,6 +122,8 @@ func (m *Model) declare(b *program.Block, words []string) error {
 			v.Kind = program.SelectedRows
 		case "scopes":
 			v.Kind = program.StepScopes
+		case "places":
+			v.Kind = 14
 		case "feed":
 			v.NeedCheckFeed = true
 			err = json.Unmarshal([]byte(value), &feed.Dims)

@@ -1,0 +1,90 @@
+package program
+
+import "slices"
+
+// mostParallel bounds how many of these ops, and of names that two blocks declare, are gone through. What is left is refused as unsupported.
+const mostParallel = 256
+
+// inlineParallel writes a parallel_do of Fluid 0.11 to 0.14, and its gradient, as the ops of their blocks, as if there were one place. Fluid divides the rows of the inputs over
+// places, runs the block on each, puts the rows of the outputs together, and adds the gradients of parameters up. So the ops compute the same from all rows, except where an op looks at
+// the rows of a place together, such as batch_norm or mean. An op whose form is not that of Fluid stays, and is refused as unsupported.
+func inlineParallel(p *Program) {
+	left := mostParallel
+	names := map[string]bool{} // of places and scopes
+	for _, b := range p.Blocks {
+		for i := 0; i < len(b.Ops) && left > 0; i++ {
+			op := b.Ops[i]
+			slot := map[string]string{"parallel_do": "outputs", "parallel_do_grad": GradName("parameters")}[op.Type]
+			index, ok := op.SubBlock("sub_block")
+			sub, err := p.Block(index)
+			if slot == "" || !ok || err != nil || sub == b || sub.Parent != b.Index || !writesAll(sub, op.Outputs[slot]) {
+				continue
+			}
+			for _, name := range slices.Concat(op.Inputs["places"], op.Inputs["parallel_scopes"], op.Outputs["parallel_scopes"]) {
+				names[name] = true
+			}
+			left -= 1 + b.takeOver(i, sub)
+			i--
+		}
+	}
+	if len(names) > 0 {
+		forgetPlaces(p, names)
+		dropUnreachableBlocks(p)
+	}
+}
+
+// writesAll reports whether ops of b write all names.
+func writesAll(b *Block, names []string) bool {
+	uses := b.Uses()
+	return !slices.ContainsFunc(names, func(name string) bool { return name != Empty && len(uses[name].Writers) == 0 })
+}
+
+// takeOver puts the ops and variables of sub, which op i runs, in the place of that op. A variable that the op names is the one of b. Any other that both blocks declare gets a new name.
+// takeOver returns how many did.
+func (b *Block) takeOver(i int, sub *Block) (renamed int) {
+	op := b.Ops[i]
+	given := slices.Concat(op.InputNames(), op.OutputNames())
+	for _, v := range sub.Vars() {
+		if _, taken := b.Find(v.Name); taken && !slices.Contains(given, v.Name) && renamed < mostParallel {
+			if sub.Rename(v.Name, b.program.UniqueName(v.Name)) == nil {
+				renamed++
+			}
+		}
+		b.EnsureVar(v.Copy(""))
+		sub.RemoveVar(v.Name)
+	}
+	for _, inner := range b.program.Blocks {
+		if inner.Parent == sub.Index {
+			inner.Parent = b.Index
+		}
+	}
+	for _, pair := range op.RoleVars() {
+		for _, writer := range slices.Backward(sub.Ops) {
+			if slices.Contains(writer.OutputNames(), pair[1]) {
+				vars, _ := writer.Strs(AttrRoleVar)
+				writer.SetAttr(AttrRoleVar, append(slices.Clone(vars), pair[0], pair[1]))
+				break
+			}
+		}
+	}
+	b.Ops = slices.Replace(b.Ops, i, i+1, sub.Ops...)
+	sub.Ops = nil
+	return renamed
+}
+
+// forgetPlaces removes lists of places and scopes that no op reads any more, and the ops that make them.
+func forgetPlaces(p *Program, names map[string]bool) {
+	for _, b := range p.Blocks {
+		for _, op := range b.Ops {
+			for _, name := range op.InputNames() {
+				delete(names, name)
+			}
+		}
+	}
+	for _, b := range p.Blocks {
+		b.Ops = slices.DeleteFunc(b.Ops, func(op *Op) bool { return op.Type == "get_places" && names[op.Out("Out")] })
+		for name := range names {
+			b.RemoveVar(name)
+		}
+	}
+}
