@@ -23,7 +23,7 @@ func inlineParallel(p *Program) {
 			for _, name := range slices.Concat(op.Inputs["places"], op.Inputs["parallel_scopes"], op.Outputs["parallel_scopes"]) {
 				names[name] = true
 			}
-			left -= 1 + b.takeOver(i, sub)
+			left -= 1 + takeOver(b, i, sub)
 			i--
 		}
 	}
@@ -39,9 +39,9 @@ func writesAll(b *Block, names []string) bool {
 	return !slices.ContainsFunc(names, func(name string) bool { return name != Empty && len(uses[name].Writers) == 0 })
 }
 
-// takeOver puts the ops and variables of sub, which op i runs, in the place of that op. A variable that the op names is the one of b. Any other that both blocks declare gets a new name.
+// takeOver puts the ops and variables of sub, which op i of b runs, in the place of that op. A variable that the op names is the one of b. Any other that both blocks declare gets a new name.
 // takeOver returns how many did.
-func (b *Block) takeOver(i int, sub *Block) (renamed int) {
+func takeOver(b *Block, i int, sub *Block) (renamed int) {
 	op := b.Ops[i]
 	given := slices.Concat(op.InputNames(), op.OutputNames())
 	for _, v := range sub.Vars() {
