@@ -289,12 +289,13 @@ var foreign = map[string]string{
 const complexNumbers = "complex numbers, a type that EDL does not have yet"
 
 // divided are ops that only Fluid's transpilers and fleet write, and that EDL has no use for.
-var divided = []string{"allreduce", "alltoall", "barrier", "broadcast", "c_allgather", "c_allreduce_avg", "c_allreduce_max", "c_allreduce_min", "c_allreduce_prod",
-	"c_allreduce_sum", "c_broadcast", "c_comm_init", "c_comm_init_all", "c_comm_init_hccl", "c_concat", "c_embedding", "c_gen_bkcl_id", "c_gen_hccl_id",
-	"c_gen_nccl_id", "c_gen_xccl_id", "c_identity", "c_reduce_avg", "c_reduce_max", "c_reduce_min", "c_reduce_prod", "c_reduce_sum", "c_reducescatter", "c_scatter",
-	"c_softmax_with_cross_entropy", "c_split", "c_sync_calc_stream", "c_sync_comm_stream", "c_wait_comm", "c_wait_compute", "checkpoint_notify", "delete_var",
-	"distributed_notify", "fake_init", "fl_listen_and_serv", "gen_nccl_id", "heter_listen_and_serv", "mp_allreduce_sum", "p_recv", "p_send", "partial_allgather",
-	"partial_recv", "partial_send", "recv_save", "recv_v2", "ref_by_trainer_id", "send_and_recv", "send_v2"}
+var divided = []string{"all_gather", "all_reduce", "all_to_all", "allreduce", "alltoall", "barrier", "broadcast", "c_allgather", "c_allreduce_avg",
+	"c_allreduce_max", "c_allreduce_min", "c_allreduce_prod", "c_allreduce_sum", "c_broadcast", "c_comm_init", "c_comm_init_all", "c_comm_init_hccl",
+	"c_comm_init_multitrainer", "c_concat", "c_embedding", "c_gen_bkcl_id", "c_gen_hccl_id", "c_gen_nccl_id", "c_gen_xccl_id", "c_identity", "c_reduce_avg",
+	"c_reduce_max", "c_reduce_min", "c_reduce_prod", "c_reduce_sum", "c_reducescatter", "c_scatter", "c_softmax_with_cross_entropy", "c_split",
+	"c_sync_calc_stream", "c_sync_comm_stream", "c_wait_comm", "c_wait_compute", "checkpoint_notify", "delete_var", "depend", "dist_concat",
+	"distributed_notify", "fake_init", "fl_listen_and_serv", "gen_bkcl_id", "gen_hccl_id", "gen_nccl_id", "heter_listen_and_serv", "mp_allreduce_sum", "p_recv",
+	"p_send", "partial_allgather", "partial_recv", "partial_send", "recv_save", "recv_v2", "reduce_scatter", "ref_by_trainer_id", "send_and_recv", "send_v2"}
 
 // Unregistered makes the error of an op whose type Lookup does not know. The fields say where it is.
 func Unregistered(opType string, fields ...fault.Field) *fault.Fault {

@@ -132,7 +132,7 @@ func (r stageRule) checkTranspiled(stage program.Stage, op *program.Op, def *Def
 }
 
 // beforeTranspiled says what to do with a program that a transpiler has divided.
-const beforeTranspiled = "save fluid.default_main_program().clone() before DistributeTranspiler().transpile(...), which changes the program itself, and give that: " +
+const beforeTranspiled = "save fluid.default_main_program().clone() before DistributeTranspiler().transpile(...), which changes the program itself, or minimize without fleet.distributed_optimizer, and give that: " +
 	"edl run --remote and edl transpile divide programs by themselves"
 
 func orNothing(names []string) string {

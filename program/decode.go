@@ -53,6 +53,7 @@ func Decode(data []byte, limits Limits) (*Program, error) {
 		renameAttrs(p)
 	}
 	readLater(p)
+	readCollective(p)
 	inlineParallel(p)
 	readBlockGradients(p)
 	emptyUndeclared(p)

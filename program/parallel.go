@@ -43,9 +43,12 @@ func writesAll(b *Block, names []string) bool {
 // takeOver returns how many did.
 func takeOver(b *Block, i int, sub *Block) (renamed int) {
 	op := b.Ops[i]
-	given := slices.Concat(op.InputNames(), op.OutputNames())
+	given := map[string]bool{}
+	for _, name := range slices.Concat(op.InputNames(), op.OutputNames()) {
+		given[name] = true
+	}
 	for _, v := range sub.Vars() {
-		if _, taken := b.Find(v.Name); taken && !slices.Contains(given, v.Name) && renamed < mostParallel {
+		if _, taken := b.Find(v.Name); taken && !given[v.Name] && renamed < mostParallel {
 			if sub.Rename(v.Name, b.program.UniqueName(v.Name)) == nil {
 				renamed++
 			}
@@ -58,13 +61,16 @@ func takeOver(b *Block, i int, sub *Block) (renamed int) {
 			inner.Parent = b.Index
 		}
 	}
+	writers := map[string]*Op{} // the last ones
+	for _, inner := range sub.Ops {
+		for _, name := range inner.OutputNames() {
+			writers[name] = inner
+		}
+	}
 	for _, pair := range op.RoleVars() {
-		for _, writer := range slices.Backward(sub.Ops) {
-			if slices.Contains(writer.OutputNames(), pair[1]) {
-				vars, _ := writer.Strs(AttrRoleVar)
-				writer.SetAttr(AttrRoleVar, append(slices.Clone(vars), pair[0], pair[1]))
-				break
-			}
+		if writer := writers[pair[1]]; writer != nil {
+			vars, _ := writer.Strs(AttrRoleVar)
+			writer.SetAttr(AttrRoleVar, append(vars[:len(vars):len(vars)], pair[0], pair[1]))
 		}
 	}
 	b.Ops = slices.Replace(b.Ops, i, i+1, sub.Ops...)
