@@ -67,11 +67,15 @@ func takeOver(b *Block, i int, sub *Block) (renamed int) {
 			writers[name] = inner
 		}
 	}
+	served := map[*Op][]string{}
 	for _, pair := range op.RoleVars() {
 		if writer := writers[pair[1]]; writer != nil {
-			vars, _ := writer.Strs(AttrRoleVar)
-			writer.SetAttr(AttrRoleVar, append(vars[:len(vars):len(vars)], pair[0], pair[1]))
+			served[writer] = append(served[writer], pair[0], pair[1])
 		}
+	}
+	for writer, pairs := range served {
+		vars, _ := writer.Strs(AttrRoleVar)
+		writer.SetAttr(AttrRoleVar, slices.Concat(vars, pairs))
 	}
 	b.Ops = slices.Replace(b.Ops, i, i+1, sub.Ops...)
 	sub.Ops = nil
