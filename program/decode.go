@@ -49,8 +49,9 @@ func Decode(data []byte, limits Limits) (*Program, error) {
 	if err := d.report.err(); err != nil {
 		return nil, err
 	}
-	if f != formToday {
-		renameAttrs(p)
+	readEarliest(p)
+	if p.Startup != nil {
+		readEarliest(p.Startup)
 	}
 	readLater(p)
 	readCollective(p)

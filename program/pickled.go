@@ -30,7 +30,6 @@ func decodePickled(data []byte, limits Limits) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	renameAttrs(p)
 	if len(p.Feeds()) > 0 || len(p.Targets()) > 0 {
 		return p, nil
 	}

@@ -107,38 +107,3 @@ func appendKind(out, value []byte) []byte {
 	out = protowire.AppendTag(out, 1, protowire.VarintType)
 	return protowire.AppendVarint(out, kind)
 }
-
-// oldAttrs are attributes that have had another name, by the type of their ops.
-var oldAttrs = map[string]map[string]string{
-	"batch_norm":                      {"tensor_format": "data_layout"},
-	"batch_norm_grad":                 {"tensor_format": "data_layout"},
-	"cast":                            {"in_data_type": "in_dtype", "out_data_type": "out_dtype"},
-	"fill_constant":                   {"data_type": "dtype"},
-	"fill_constant_batch_size_like":   {"data_type": "dtype"},
-	"gaussian_random":                 {"data_type": "dtype"},
-	"uniform_random":                  {"data_type": "dtype"},
-	"uniform_random_batch_size_like":  {"data_type": "dtype"},
-	"pool2d":                          {"poolingType": "pooling_type", "globalPooling": "global_pooling"},
-	"pool2d_grad":                     {"poolingType": "pooling_type", "globalPooling": "global_pooling"},
-	"lstm":                            {"usePeepholes": "use_peepholes", "isReverse": "is_reverse", "gateActivation": "gate_activation", "cellActivation": "cell_activation", "candidateActivation": "candidate_activation"},
-	"softmax_with_cross_entropy":      {"softLabel": "soft_label"},
-	"softmax_with_cross_entropy_grad": {"softLabel": "soft_label"},
-	"cross_entropy":                   {"softLabel": "soft_label"},
-	"cross_entropy_grad":              {"softLabel": "soft_label"},
-}
-
-// renameAttrs gives attributes of an old program their names of today. An op that has both keeps both.
-func renameAttrs(p *Program) {
-	for _, b := range p.Blocks {
-		for _, op := range b.Ops {
-			for from, to := range oldAttrs[op.Type] {
-				value, isOld := op.Attrs[from]
-				if _, taken := op.Attrs[to]; !isOld || taken {
-					continue
-				}
-				delete(op.Attrs, from)
-				op.SetAttr(to, value)
-			}
-		}
-	}
-}
