@@ -53,6 +53,13 @@ type BatchOptions struct {
 	// Under Prefetch it must be depth + 2: one in use, depth waiting, one under construction.
 	Slots    int
 	MaxBytes int64 // of all slots together, also when sequences have made them grow; default 1 GiB
+	Paired   []Paired
+}
+
+// Paired are two fields of sequences that must have as many rows in each record, because By combines their rows one by one.
+type Paired struct {
+	A, B int // in BatchOptions.Fields
+	By   string
 }
 
 // Bounds far beyond any cluster, within which rows*parts does not overflow.
@@ -215,6 +222,13 @@ func (b *Batcher) decode(record Record, row int) (err error) {
 	}
 	if len(b.streams) != len(b.options.Fields) {
 		return b.otherRecord(record)
+	}
+	for _, p := range b.options.Paired {
+		if x, y := &b.streams[p.A], &b.streams[p.B]; len(x.Dims) > 0 && len(y.Dims) > 0 && x.Dims[0] != y.Dims[0] {
+			fields := b.options.Fields
+			return fault.E(fault.ShapeMismatch, fault.At(record.place()), fault.Var(fields[p.A].label(p.A)), fault.Gotf("%d rows, and %d of %s", x.Dims[0], y.Dims[0], fields[p.B].label(p.B)),
+				fault.Want("as many of both, since "+p.By+" combines them row by row"))
+		}
 	}
 	s := &b.slots[b.next]
 	for i, f := range b.options.Fields {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/edl-go/edl/executor/internal/plan"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/reader"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
@@ -53,8 +54,8 @@ func levelsHint(fed, declared int) string {
 	return "feed the offsets of all levels, the outermost first"
 }
 
-// CheckSequences refuses feeds that do not have the LoD levels that p declares, or whose offsets are wrong. Who divides a batch among trainers relies on
-// both.
+// CheckSequences refuses feeds that do not have the LoD levels that p declares, whose offsets are wrong, or whose sequences have other lengths than those that p combines them
+// with row by row. Who divides a batch among trainers relies on all of it.
 func CheckSequences(p *program.Program, feed Feed) error {
 	for _, name := range slices.Sorted(maps.Keys(feed)) {
 		v, ok := p.Global().Find(name)
@@ -68,6 +69,49 @@ func CheckSequences(p *program.Program, feed Feed) error {
 		}
 		if err := tensor.CheckLoD(t); err != nil {
 			return fault.E(fault.KindOf(err), fault.Var(name), fault.Cause(err))
+		}
+	}
+	return checkPaired(p, feed)
+}
+
+// rowOffsets returns the rows at which the outermost sequences begin, and the number of rows.
+func rowOffsets(lod [][]int64) []int64 {
+	offsets := slices.Clone(lod[0])
+	for _, level := range lod[1:] {
+		for i := range offsets {
+			offsets[i] = level[offsets[i]]
+		}
+	}
+	return offsets
+}
+
+// checkPaired refuses sequences of other lengths in two variables whose rows p combines one by one.
+func checkPaired(p *program.Program, feed Feed) error {
+	first, differ := []int64(nil), false
+	for _, t := range feed {
+		if t == nil || len(t.LoD()) == 0 {
+			continue
+		}
+		if rows := rowOffsets(t.LoD()); first == nil {
+			first = rows
+		} else {
+			differ = differ || !slices.Equal(first, rows)
+		}
+	}
+	if !differ {
+		return nil
+	}
+	for _, pair := range ops.PairedSequences(p) {
+		a, b := feed[pair.A], feed[pair.B]
+		if a == nil || b == nil || len(a.LoD()) == 0 || len(b.LoD()) == 0 {
+			continue
+		}
+		x, y := rowOffsets(a.LoD()), rowOffsets(b.LoD())
+		for i := range min(len(x), len(y)) {
+			if x[i] != y[i] {
+				return ops.At(pair.By, fault.E(fault.ShapeMismatch, fault.Var(pair.A), fault.Gotf("%d rows of sequence %d, and %d of %s", x[i]-x[i-1], i-1, y[i]-x[i-1], fault.Quote(pair.B)),
+					fault.Want("as many of both, since the op combines them row by row")))
+			}
 		}
 	}
 	return nil

@@ -118,11 +118,24 @@ func NewReader(p *program.Program, data map[string][]string, d *dataset.Dataset)
 	for i, f := range pipeline.Fields {
 		fields[i] = dataset.Field{Name: f.Name, DType: f.DType, Dims: f.Dims, LoDLevel: f.LoDLevel}
 	}
+	var paired []dataset.Paired
+	for _, pair := range ops.PairedSequences(p) {
+		place := func(name string) int {
+			return slices.IndexFunc(fields, func(f dataset.Field) bool { return f.Name == name && f.LoDLevel > 0 })
+		}
+		if a, b := place(pair.A), place(pair.B); a >= 0 && b >= 0 {
+			by := "op " + pair.By.Type
+			if line := pair.By.Line(); line != "" {
+				by = line + ": " + by
+			}
+			paired = append(paired, dataset.Paired{A: a, B: b, By: by})
+		}
+	}
 	slots := 1
 	if pipeline.Prefetch > 0 {
 		slots = pipeline.Prefetch + 2
 	}
-	batcher, err := dataset.NewBatcher(dataset.BatchOptions{Fields: fields, Rows: pipeline.Batch, DropLast: pipeline.DropLast, Slots: slots})
+	batcher, err := dataset.NewBatcher(dataset.BatchOptions{Fields: fields, Rows: pipeline.Batch, DropLast: pipeline.DropLast, Slots: slots, Paired: paired})
 	if err != nil {
 		return nil, err
 	}
