@@ -25,8 +25,7 @@ func SequenceConcat(xs []Variable, opts ...Option) Variable {
 	return l.result(l.op("sequence_concat", In{"X": xs}, nil, "Out"))
 }
 
-// SequenceSlice cuts length rows out of each sequence of x, from row offset of it on. Both are int64 [sequences, 1]. length is fed, or follows from constants and
-// lengths of sequences.
+// SequenceSlice cuts length rows out of each sequence of x, from row offset of it on. Both are int64 [sequences, 1].
 //
 // Options: Name. Op: sequence_slice.
 func SequenceSlice(x, offset, length Variable, opts ...Option) Variable {
@@ -40,7 +39,7 @@ func SequenceReshape(x Variable, width int, opts ...Option) Variable {
 	return l.result(l.op("sequence_reshape", In{"X": {x}}, Attrs{"new_dim": width}, "Out"))
 }
 
-// SequenceErase leaves out the rows of x, int64 [rows, 1], that are one of tokens. x is fed. Options: Name. Op: sequence_erase.
+// SequenceErase leaves out the rows of x, int64 [rows, 1], that are one of tokens. Options: Name. Op: sequence_erase.
 func SequenceErase(x Variable, tokens []int, opts ...Option) Variable {
 	l := start("sequence_erase", opts, nil, x)
 	return l.result(l.op("sequence_erase", In{"X": {x}}, Attrs{"tokens": tokens}, "Out"))
@@ -84,7 +83,7 @@ func SequencePad(x, pad Variable, opts ...Option) (padded, lengths Variable) {
 	return l.result(out[0]), out[1]
 }
 
-// SequenceUnpad makes sequences of the first lengths rows of each x[i]. lengths is what SequencePad returns, or is fed, int64 [sequences].
+// SequenceUnpad makes sequences of the first lengths rows of each x[i]. lengths is int64 [sequences], such as SequencePad returns.
 //
 // Options: Name. Op: sequence_unpad.
 func SequenceUnpad(x, lengths Variable, opts ...Option) Variable {

@@ -119,12 +119,9 @@ func isList(zero any) bool {
 	return true
 }
 
-// Undecided returns the variables that give attributes whose values inference does not know, nil if there are none. It is nil, too, if the rows of an output are undecided.
+// Undecided returns the variables that give attributes, or decide rows, and whose values inference does not know, nil if there are none.
 func Undecided(s *Shapes) (variables []string) {
 	for _, u := range s.undecided {
-		if u.attr == "" {
-			return nil
-		}
 		variables = append(variables, u.variable)
 	}
 	return variables

@@ -78,11 +78,11 @@ func Offsets(s *Shapes, slot string, level int) []int64 {
 	return nil
 }
 
-// Decide returns the integers in a slot that decides (Slot.Decides) how many rows there are, nil where they are not known yet. Executors refuse the program if they know everything that
-// can be known before a run, and these are missing.
+// Decide returns the integers in a slot that decides (Slot.Decides) how many rows there are, nil where they are not known yet. Executors infer the op when it runs if they are missing
+// before.
 func Decide(s *Shapes, slot string) []int64 { return DecideAttr(s, slot, "") }
 
-// DecideAttr is Decide for a slot that decides no rows and no LoD, but an attribute. Executors infer the op when it runs if the integers are missing before.
+// DecideAttr is Decide for a slot that decides no rows and no LoD, but an attribute.
 func DecideAttr(s *Shapes, slot, attr string) []int64 {
 	m := s.In(slot)
 	if m.Value == nil {

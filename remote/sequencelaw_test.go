@@ -93,6 +93,22 @@ var sequenceModels = map[string]func(m *layers.Model, words layers.Variable) lay
 		padded, lengths := layers.SequencePad(layers.FC(words, 3), layers.FillConstant(m, 0.5, []int64{1}))
 		return scored(layers.SequenceUnpad(layers.FC(layers.Tanh(padded), 2, layers.NumFlattenDims(2)), lengths))
 	},
+	"sequence_slice of computed lengths": func(_ *layers.Model, words layers.Variable) layers.Variable {
+		n := atMost(words, 2)
+		return scored(layers.SequenceSlice(layers.FC(words, 3, layers.Act("tanh")), layers.Scale(n, 0, 0), n))
+	},
+	"sequence_slice of computed lengths, sequence_pool": func(_ *layers.Model, words layers.Variable) layers.Variable {
+		n := atMost(words, 2)
+		return scored(layers.SequencePool(layers.SequenceSlice(layers.FC(words, 3, layers.Act("tanh")), layers.Scale(n, 0, 0), n), "sum"))
+	},
+	"sequence_unpad of computed lengths": func(m *layers.Model, words layers.Variable) layers.Variable {
+		padded, _ := layers.SequencePad(layers.FC(words, 3, layers.Act("tanh")), layers.FillConstant(m, 0, []int64{1}))
+		return scored(layers.SequenceUnpad(padded, atMost(words, 2)))
+	},
+	"sequence_erase of computed words": func(m *layers.Model, words layers.Variable) layers.Variable {
+		ids := layers.Cast(layers.Scale(layers.Sigmoid(layers.Scale(layers.ReduceSum(words, layers.Axes(1), layers.KeepDims()), 40, 0)), 4, 0), tensor.Int64)
+		return scored(layers.Embedding(layers.SequenceErase(ids, []int{1, 3}), 5, 3))
+	},
 	"lod_reset row_conv add_position_encoding": func(_ *layers.Model, words layers.Variable) layers.Variable {
 		return scored(layers.SequencePool(layers.LoDReset(layers.AddPositionEncoding(layers.RowConv(words, 2), 1, 0.5), words), "sum"))
 	},
@@ -188,6 +204,13 @@ var sequenceModels = map[string]func(m *layers.Model, words layers.Variable) lay
 		h := layers.Softmax(layers.FC(words, 3))
 		return layers.KLDivLoss(layers.Log(h), layers.Scale(h, 0.5, 0.1), "batchmean")
 	},
+}
+
+// atMost are the numbers of words of sentences, at most n. The program computes them from the words, so nobody knows them before a run.
+func atMost(words layers.Variable, n float64) layers.Variable {
+	ones := layers.Scale(layers.ReduceSum(words, layers.Axes(1), layers.KeepDims()), 0, 1)
+	lengths := layers.Cast(layers.SequencePool(ones, "sum"), tensor.Int64)
+	return layers.Min(lengths, layers.FillConstant(lengths.Model(), n, []int64{1}, layers.DType(tensor.Int64)))
 }
 
 // tagged is the cost of the tags of words in a conditional random field.

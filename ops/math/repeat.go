@@ -15,8 +15,7 @@ import (
 func init() {
 	opkit.Register(ops.Def{
 		Type: "repeat_interleave",
-		Doc: "Repeats each place of an axis, the copies one after the other: Repeats times, or each as often as RepeatsTensor says. RepeatsTensor is fed, or follows from constants, " +
-			"because it says which extent Out has.",
+		Doc:  "Repeats each place of an axis, the copies one after the other: Repeats times, or each as often as RepeatsTensor says.",
 		Inputs: []ops.Slot{{Name: "X", Doc: "any type, rank 1 or more"},
 			{Name: "RepeatsTensor", Doc: "int32 or int64, a number of at least 0 for each place of the axis, in place of Repeats", Dispensable: true, Decides: true}},
 		Outputs: out("Out", "of the type of X; the axis has the sum of the repetitions"),

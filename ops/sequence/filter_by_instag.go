@@ -16,8 +16,7 @@ var filterExempt = map[ops.Check]string{ops.CheckLaw: "it leaves out sequences o
 func init() {
 	ops.Register(ops.Def{
 		Type: "filter_by_instag",
-		Doc: "Keeps the instances of Ins that have one of the tags of Filter_tag: a row, or with is_lod a sequence of rows. If none has, Out is one row of out_val_if_empty that does not count. " +
-			"Both tags are fed, or follow from constants, because they say how many rows Out has.",
+		Doc:  "Keeps the instances of Ins that have one of the tags of Filter_tag: a row, or with is_lod a sequence of rows. If none has, Out is one row of out_val_if_empty that does not count.",
 		Inputs: []ops.Slot{
 			{Name: "Ins", Doc: "numbers [rows, columns], with is_lod of one LoD level"},
 			{Name: "Ins_tag", Doc: "int64 [tags, 1], the tags of an instance a sequence", Decides: true},

@@ -41,8 +41,7 @@ func init() {
 
 	opkit.Register(ops.Def{
 		Type: "sequence_unpad",
-		Doc: "Makes sequences of the first Length rows of each X[i]. Length is fed, or follows from constants or the lengths of sequences, because it says how many rows " +
-			"Out has.",
+		Doc:  "Makes sequences of the first Length rows of each X[i].",
 		Inputs: []ops.Slot{
 			{Name: "X", Doc: "numbers [sequences, length, ...], without LoD"},
 			{Name: "Length", Doc: "int32 or int64 [sequences], at most the length", Decides: true}},

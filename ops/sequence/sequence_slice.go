@@ -13,8 +13,7 @@ import (
 func init() {
 	opkit.Register(ops.Def{
 		Type: "sequence_slice",
-		Doc: "Cuts a piece out of each sequence: rows [Offset, Offset + Length) of it. Length is fed, or follows from constants or the lengths of sequences, because " +
-			"it says how many rows Out has.",
+		Doc:  "Cuts a piece out of each sequence: rows [Offset, Offset + Length) of it.",
 		Inputs: []ops.Slot{
 			{Name: "X", Doc: "numbers, of one LoD level"},
 			{Name: "Offset", Doc: "int32 or int64 [sequences, 1]: the first row"},
@@ -38,7 +37,7 @@ func init() {
 
 	ops.Register(ops.Def{
 		Type:     "sequence_erase",
-		Doc:      "Leaves out the rows of X whose number is one of tokens. X is fed, or follows from constants, because its values say how many rows Out has.",
+		Doc:      "Leaves out the rows of X whose number is one of tokens.",
 		Inputs:   []ops.Slot{{Name: "X", Doc: "int32 or int64 [rows, 1], with a LoD", Decides: true}},
 		Outputs:  []ops.Slot{{Name: "Out", Doc: "the other rows"}},
 		Attrs:    []ops.Attr{{Name: "tokens", Doc: "numbers to leave out", Kind: []int32(nil)}},

@@ -154,7 +154,7 @@ func (in *inference) change(v *variable, meta ops.Meta) error {
 	if v.place != dynamic && v.place != valueless && (decided(v.name, v.meta) == nil) != (decided(v.name, meta) == nil) {
 		return errOtherForm
 	}
-	if v.place == dynamic && !in.grows[v.name] && decided(v.name, meta) == nil {
+	if v.place == dynamic && !in.grows[v.name] && decided(v.name, meta) == nil && !lacksSequences(v.name, meta) {
 		return errOtherForm // it would be laid out
 	}
 	if same(v.meta, meta) {

@@ -36,6 +36,9 @@ type binder struct {
 func (b *binder) bind(nodes []node) error {
 	for _, v := range b.variables.order {
 		if err := b.makeTensor(v); err != nil {
+			if i := slices.IndexFunc(nodes, func(n node) bool { return slices.Contains(n.op.OutputNames(), v.name) }); i >= 0 {
+				return ops.At(nodes[i].op, err)
+			}
 			return err
 		}
 		v.showSequences()

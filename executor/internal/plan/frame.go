@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -132,10 +133,17 @@ func (f *frame) Var(name string, dtype tensor.DType, dims []int64) (*tensor.Tens
 	if t.DType() == dtype && slices.Equal(t.Dims(), dims) {
 		return t, nil
 	}
-	if err := tensor.Resize(t, dtype, dims...); err != nil {
-		return nil, fault.E(fault.KindOf(err), fault.Var(name), fault.Cause(err))
+	return t, resize(t, name, dtype, dims)
+}
+
+// resize gives a tensor of a block its type and dims. name is that of the variable, for errors.
+func resize(t *tensor.Tensor, name string, dtype tensor.DType, dims []int64) error {
+	err := tensor.Resize(t, dtype, dims...)
+	var f *fault.Fault
+	if err == nil || errors.As(err, &f) && f.Variable != "" {
+		return err
 	}
-	return t, nil
+	return fault.E(fault.KindOf(err), fault.Var(name), fault.Cause(err))
 }
 
 // MarkReady implements Scope. The plan of the outermost block marks what the blocks write.

@@ -342,7 +342,7 @@ func (in *inference) output(r *result, inferred ops.Meta, open bool) error {
 	if !in.once[name] {
 		inferred.Value = nil
 	}
-	if met && len(in.Given) > 0 {
+	if met && len(in.Given) > 0 && v.walk == in.walks {
 		v.meta.Value = nil
 	}
 	if open && inferred.LoDLevel > 0 && inferred.LoDOf == "" {
@@ -362,7 +362,7 @@ func (in *inference) output(r *result, inferred ops.Meta, open bool) error {
 		where := temporary
 		if own, _ := in.Block.Var(name); own == nil || own.Persistable || in.Stay != nil && in.Stay(name) {
 			where = scoped
-		} else if in.grows[name] || decided(name, meta) != nil {
+		} else if in.grows[name] || decided(name, meta) != nil || open && lacksSequences(name, meta) {
 			where = dynamic
 		}
 		return in.addOutput(name, meta, where)
@@ -432,6 +432,11 @@ func decided(name string, meta ops.Meta) error {
 			fault.Want("dims that follow from the feeds"), fault.Hint("declare the extent, or feed what decides it"))
 	}
 	return nil
+}
+
+// lacksSequences reports whether nobody knows yet how many sequences a variable has, and the kernel that makes them hands them on to no other variable. What reads it must wait.
+func lacksSequences(name string, meta ops.Meta) bool {
+	return meta.LoDLevel > len(meta.Sequences) && meta.LoDOf != name
 }
 
 // addFeed records a variable that gets its value from outside.

@@ -43,6 +43,7 @@ type shaped struct {
 
 // An output has the dims that a plan gives it.
 type output struct {
+	name   string
 	tensor *tensor.Tensor
 	dtype  tensor.DType
 	dims   []int64
@@ -94,7 +95,10 @@ func (s *straight) run(ctx context.Context) error {
 	}
 	for i := range c.outputs {
 		if o := &c.outputs[i]; o.tensor.DType() != o.dtype || !slices.Equal(o.tensor.Dims(), o.dims) {
-			if err := tensor.Resize(o.tensor, o.dtype, o.dims...); err != nil {
+			if err := resize(o.tensor, o.name, o.dtype, o.dims); err != nil {
+				if i := slices.IndexFunc(s.ops, func(op *program.Op) bool { return slices.Contains(op.OutputNames(), o.name) }); i >= 0 {
+					return ops.At(s.ops[i], err)
+				}
 				return err
 			}
 		}
@@ -157,7 +161,7 @@ func (s *straight) find() (*shaped, error) {
 	c.outputs = c.outputs[:0]
 	for _, v := range c.plan.making.in.variables.order {
 		if v.hasDims() {
-			c.outputs = append(c.outputs, output{v.tensor, v.meta.DType, slices.Clone(v.meta.Dims), c.plan.made[v.name]})
+			c.outputs = append(c.outputs, output{v.name, v.tensor, v.meta.DType, slices.Clone(v.meta.Dims), c.plan.made[v.name]})
 		}
 	}
 	s.plans = append(s.plans, c)
@@ -169,7 +173,8 @@ func (s *straight) make() (*shaped, error) {
 	if len(s.plans) >= mostPlans && (s.given == nil || len(s.plans) >= mostValues) {
 		c := s.plans[0]
 		s.plans = slices.Delete(s.plans, 0, 1)
-		if s.given == nil && Resize(c.plan, nil) {
+		if Resize(c.plan, nil) {
+			c.values = c.values[:0]
 			return c, nil
 		}
 	}

@@ -14,6 +14,7 @@ type weight struct {
 	name string
 	rows int64          // known when the plan is compiled; 0 for none
 	sum  *tensor.Tensor // a scalar that the steps before the update compute; nil for none
+	late *tensor.Tensor // whose rows are known when the steps before the update have run; nil for none
 }
 
 // newWeight weighs by the value of a variable or by its rows. v may be nil.
@@ -23,6 +24,8 @@ func newWeight(v *variable, value bool) weight {
 		return weight{}
 	case value:
 		return weight{name: v.name, sum: v.tensor}
+	case v.place == dynamic:
+		return weight{name: v.name, late: v.tensor}
 	case len(v.meta.Dims) > 0:
 		return weight{name: v.name, rows: v.meta.Dims[0]}
 	}
@@ -37,7 +40,10 @@ func (p *Plan) Weight() (int64, error) { return p.weight.value(&p.step) }
 
 // value returns what a step weighs. It is a whole number, because trainers add up weights, and the sum must not depend on their order.
 func (w *weight) value(step *ops.Step) (int64, error) {
-	if w.sum == nil {
+	switch {
+	case w.late != nil && len(w.late.Dims()) > 0:
+		return w.late.Dims()[0], nil
+	case w.sum == nil:
 		return w.rows, nil
 	}
 	var sum float64
@@ -60,7 +66,7 @@ func (w *weight) value(step *ops.Step) (int64, error) {
 
 // tell puts the weight of a run that has come to its update into its step, for what it exchanges with other machines.
 func (w *weight) tell(step, caller *ops.Step) (err error) {
-	if w.sum != nil {
+	if w.sum != nil || w.late != nil {
 		caller.Weight, err = w.value(step)
 		caller.Void = w.isVoid(step)
 		step.Weight, step.Void = caller.Weight, caller.Void
