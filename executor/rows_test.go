@@ -197,3 +197,77 @@ func TestComputedRowsThatDoNotFit(t *testing.T) {
 		t.Errorf("rows that do not fit into memory: %v", err)
 	}
 }
+
+// Numbers of rows that are ever new give plans other dims, and compute what numbers that are fed compute.
+func TestComputedRowsOfManyNumbers(t *testing.T) {
+	d := decidedRows[0]
+	var want [][]*tensor.Tensor
+	for _, computed := range []bool{false, true} {
+		p, fetch := d.program(t, computed)
+		exe := executor.New()
+		defer exe.Close()
+		for k := range 90 {
+			feed := d.batch(t, 0, computed)
+			feed["x"] = values(t, slices.Repeat([]float32{0.5, float32(k) / 90, -1, 0.25}, 7), 14, 2)
+			feed["x"].SetLoD([][]int64{{0, 5, 9, 14}})
+			feed["words"].SetLoD(nil)
+			n := []int64{int64(k % 6), int64(k / 6 % 5), int64(k / 30 % 6)}
+			for i, v := range n {
+				if computed {
+					feed["n"].Float32s()[i] = float32(2 * v)
+				} else {
+					feed["n"].Int64s()[i] = v
+				}
+			}
+			delete(feed, "words")
+			got, err := exe.Run(t.Context(), p, feed, fetch...)
+			if err != nil {
+				t.Fatalf("computed %v, %v rows: %v", computed, n, err)
+			}
+			if !computed {
+				want = append(want, got)
+				continue
+			}
+			for i, name := range fetch {
+				if err := gradcheck.SameBits(got[i], want[k][i]); err != nil {
+					t.Fatalf("%v rows, %s: %v", n, name, err)
+				}
+			}
+		}
+	}
+}
+
+// A mask of lengths that the program computes is compiled for the largest of them alone.
+func TestMasksOfOneLargestLengthShareAPlan(t *testing.T) {
+	m := layers.NewModel()
+	lengths := layers.Cast(layers.Data(m, "lengths", layers.Dims()), tensor.Int64)
+	mask := layers.SequenceMask(lengths)
+	sum := layers.ReduceSum(layers.FC(layers.Reshape(mask, []int64{-1, 1}), 2), layers.Axes(1))
+	p, exe := finished(t, m), executor.New()
+	defer exe.Close()
+	fed, k := values(t, []float32{9, 0, 0, 0}, 4), 0
+	run := func(next float32) {
+		k++
+		fed.Float32s()[1+k%3] = next
+		got, err := exe.Run(t.Context(), p, executor.Feed{"lengths": fed}, mask.Name(), sum.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		within := 0
+		for _, v := range got[0].Float32s() {
+			within += int(v)
+		}
+		want := 0
+		for _, n := range fed.Float32s() {
+			want += int(n)
+		}
+		if within != want || !slices.Equal(got[0].Dims(), []int64{4, 9}) {
+			t.Fatalf("the mask of %v is %v", fed.Float32s(), got[0])
+		}
+	}
+	run(0)
+	same := testing.AllocsPerRun(50, func() { run(0) })
+	if other := testing.AllocsPerRun(50, func() { run(float32(k * 7 % 10)) }); other > 2*same {
+		t.Errorf("runs of other lengths allocate %v times, runs of the same lengths %v times", other, same)
+	}
+}

@@ -60,14 +60,11 @@ func takeTensor(s *Shapes, a *Attr, slot string) error {
 			return s.wrong(fault.Unsupported, slot, fault.Wantf("at most %d elements, for the attribute %s", mostKnown, a.Name))
 		default:
 			values = append(values, slices.Repeat([]float64{math.NaN()}, int(n))...)
-			s.undecided = append(s.undecided, undecided{a.Name, name})
+			s.undecided = append(s.undecided, Missing{Variable: name, Attr: a.Name})
 		}
 	}
 	return replaceAttr(s, a, slot, values)
 }
-
-// An undecided attribute has the value of a variable that inference does not know. So may the rows of an output; then attr is empty.
-type undecided struct{ attr, variable string }
 
 // replaceAttr sets an attribute in a copy of the op, which no longer has the slot that gives it. NaN stands for what is not known.
 func replaceAttr(s *Shapes, a *Attr, slot string, values []float64) error {
@@ -84,7 +81,7 @@ func replaceAttr(s *Shapes, a *Attr, slot string, values []float64) error {
 			return s.Errorf(slot, "one number, for the attribute %s", a.Name)
 		}
 	}
-	if n := len(s.undecided); n > 0 && s.undecided[n-1].attr == a.Name && (a.Whole || !isList(a.zero()) && !a.Opens) {
+	if n := len(s.undecided); n > 0 && s.undecided[n-1].Attr == a.Name && (a.Whole || !isList(a.zero()) && !a.Opens) {
 		return s.Decided()
 	}
 	switch a.zero().(type) {
@@ -119,13 +116,15 @@ func isList(zero any) bool {
 	return true
 }
 
-// Undecided returns the variables that give attributes, or decide rows, and whose values inference does not know, nil if there are none.
-func Undecided(s *Shapes) (variables []string) {
-	for _, u := range s.undecided {
-		variables = append(variables, u.variable)
-	}
-	return variables
+// A Missing is a variable whose value inference needs and does not know.
+type Missing struct {
+	Variable string
+	Attr     string // that it gives; empty if it decides rows or a LoD
+	Largest  bool   // of its numbers only the largest counts
 }
+
+// Undecided returns the variables that give attributes, or decide rows, and whose values inference does not know, nil if there are none.
+func Undecided(s *Shapes) []Missing { return s.undecided }
 
 // Decided fails if a tensor gives an attribute, and its value does not follow from constants and known dims. Executors call it once all dims are known.
 func (s *Shapes) Decided() error {
@@ -133,11 +132,11 @@ func (s *Shapes) Decided() error {
 		return closed(s)
 	}
 	u := s.undecided[len(s.undecided)-1]
-	if u.attr == "" {
-		return fault.E(fault.Unsupported, fault.On(s.op), fault.Var(u.variable), fault.Got("rows whose number depends on values that the program computes"),
+	if u.Attr == "" {
+		return fault.E(fault.Unsupported, fault.On(s.op), fault.Var(u.Variable), fault.Got("rows whose number depends on values that the program computes"),
 			fault.Want("values that are fed, or that follow from constants, dims and lengths of sequences"))
 	}
-	return fault.E(fault.Unsupported, fault.On(s.op), fault.Var(u.variable), fault.Gotf("%s from a tensor that depends on data", u.attr),
+	return fault.E(fault.Unsupported, fault.On(s.op), fault.Var(u.Variable), fault.Gotf("%s from a tensor that depends on data", u.Attr),
 		fault.Want("a tensor that the program computes from constants and from the dims of variables"))
 }
 

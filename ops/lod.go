@@ -80,16 +80,40 @@ func Offsets(s *Shapes, slot string, level int) []int64 {
 
 // Decide returns the integers in a slot that decides (Slot.Decides) how many rows there are, nil where they are not known yet. Executors infer the op when it runs if they are missing
 // before.
-func Decide(s *Shapes, slot string) []int64 { return DecideAttr(s, slot, "") }
-
-// DecideAttr is Decide for a slot that decides no rows and no LoD, but an attribute.
-func DecideAttr(s *Shapes, slot, attr string) []int64 {
+func Decide(s *Shapes, slot string) []int64 {
 	m := s.In(slot)
 	if m.Value == nil {
-		s.undecided = append(s.undecided, undecided{attr, s.op.In(slot)})
+		s.undecided = append(s.undecided, Missing{Variable: s.op.In(slot)})
 		return nil
 	}
 	return Integers(m.Value)
+}
+
+// DecideLargest is Decide for a slot of whose integers only the largest counts, for an attribute. It is at least 0.
+func DecideLargest(s *Shapes, slot, attr string) (n int64, known bool) {
+	switch m := s.In(slot); {
+	case m.Value != nil:
+		return Largest(m.Value), true
+	case m.Largest != nil:
+		return *m.Largest, true
+	}
+	s.undecided = append(s.undecided, Missing{Variable: s.op.In(slot), Attr: attr, Largest: true})
+	return 0, false
+}
+
+// Largest returns the largest integer of a tensor, at least 0.
+func Largest(t *tensor.Tensor) (most int64) {
+	switch t.DType() {
+	case tensor.Int64:
+		for _, n := range t.Int64s() {
+			most = max(most, n)
+		}
+	case tensor.Int32:
+		for _, n := range t.Int32s() {
+			most = max(most, int64(n))
+		}
+	}
+	return most
 }
 
 // Integers returns the elements of a tensor of integers, and no elements of any other.

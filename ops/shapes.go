@@ -30,6 +30,9 @@ type Meta struct {
 	// Value is the value of a small tensor that is known before a run, because it follows from constants and dims; nil for any other. Nobody
 	// changes it. Shapes.SetAt leaves it out: a type that is copied says nothing of the value.
 	Value *tensor.Tensor
+
+	// Largest is the largest of the integers, at least 0, where that is known and Value is not; nil else. Nobody changes it. Shapes.SetAt leaves it out.
+	Largest *int64
 }
 
 // String returns dtype and dims, such as "float32[-1 784]", or the kind of a variable without them.
@@ -105,7 +108,7 @@ type Shapes struct {
 	out map[string][]Meta
 	set []Meta // all of out
 
-	undecided []undecided
+	undecided []Missing
 	kept      any // what Infer keeps for the next time; see Keep
 }
 
@@ -145,7 +148,7 @@ func (s *Shapes) Set(slot string, dtype tensor.DType, dims ...int64) {
 // SetAt sets the type of variable i of an output slot.
 func (s *Shapes) SetAt(slot string, i int, m Meta) {
 	if i < len(s.out[slot]) {
-		m.Dims, m.Value = append([]int64(nil), m.Dims...), nil
+		m.Dims, m.Value, m.Largest = append([]int64(nil), m.Dims...), nil, nil
 		s.out[slot][i] = m
 	}
 }

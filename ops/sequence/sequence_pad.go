@@ -257,11 +257,8 @@ func inferSequenceMask(s *ops.Shapes) error {
 		length = program.Unknown
 	case length < 0:
 		length = program.Unknown
-		if lengths := ops.DecideAttr(s, "X", "maxlen"); lengths != nil {
-			length = 0
-			for _, n := range lengths {
-				length = max(length, n)
-			}
+		if n, known := ops.DecideLargest(s, "X", "maxlen"); known {
+			length = n
 		}
 	}
 	if length > math.MaxInt32 {

@@ -148,7 +148,8 @@ func (in *inference) listed(lists ...[]string) (all []*variable) {
 func (in *inference) change(v *variable, meta ops.Meta) error {
 	v.walk = in.walks
 	if v.meta.Kind != meta.Kind || v.meta.DType != meta.DType || v.meta.LoDLevel != meta.LoDLevel || v.meta.LoDOf != meta.LoDOf || len(v.meta.Dims) != len(meta.Dims) ||
-		len(v.meta.Sequences) != len(meta.Sequences) || (v.meta.LoD == nil) != (meta.LoD == nil) || (v.meta.Value == nil) != (meta.Value == nil) {
+		len(v.meta.Sequences) != len(meta.Sequences) || (v.meta.LoD == nil) != (meta.LoD == nil) || (v.meta.Value == nil) != (meta.Value == nil) ||
+		(v.meta.Largest == nil) != (meta.Largest == nil) {
 		return errOtherForm
 	}
 	if v.place != dynamic && v.place != valueless && (decided(v.name, v.meta) == nil) != (decided(v.name, meta) == nil) {
@@ -182,7 +183,7 @@ func (in *inference) record(v *variable, meta ops.Meta) {
 // same reports whether two types of one form have the same numbers.
 func same(a, b ops.Meta) bool {
 	return slices.Equal(a.Dims, b.Dims) && slices.Equal(a.Sequences, b.Sequences) && a.Rows == b.Rows && slices.EqualFunc(a.LoD, b.LoD, slices.Equal[[]int64]) &&
-		(a.Value == b.Value || sameValue(a.Value, b.Value))
+		(a.Value == b.Value || sameValue(a.Value, b.Value)) && (a.Largest == b.Largest || *a.Largest == *b.Largest)
 }
 
 func sameValue(a, b *tensor.Tensor) bool {

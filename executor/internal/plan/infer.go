@@ -289,7 +289,10 @@ func (in *inference) metaInScope(name string, declared *program.Var) ops.Meta {
 	meta := ops.MetaOf(declared).WithoutLoD() // sequences come with feeds only
 	if t, ok := in.Scope.Find(name); ok {
 		meta.DType, meta.Dims = t.DType(), slices.Clone(t.Dims())
-		if slices.Contains(in.Given, name) {
+		if i := slices.IndexFunc(in.Given, func(g ops.Missing) bool { return g.Variable == name }); i >= 0 && in.Given[i].Largest {
+			most := ops.Largest(t)
+			meta.Largest = &most
+		} else if i >= 0 {
 			meta.Value = copied(t)
 		}
 		if in.Stay != nil && len(t.LoD()) > 0 { // the caller feeds through the scope
@@ -343,7 +346,7 @@ func (in *inference) output(r *result, inferred ops.Meta, open bool) error {
 		inferred.Value = nil
 	}
 	if met && len(in.Given) > 0 && v.walk == in.walks {
-		v.meta.Value = nil
+		v.meta.Value, v.meta.Largest = nil, nil
 	}
 	if open && inferred.LoDLevel > 0 && inferred.LoDOf == "" {
 		inferred.LoDOf = name // the kernel makes the sequences

@@ -42,11 +42,11 @@ func canWait(def *ops.Def) bool {
 	return def.Class == ops.Compute || def.Class == ops.Backward || def.Class == ops.Random
 }
 
-// waitsForValues reports whether an op waits for values that give it attributes. It is an error if they are not known and it cannot wait.
+// waitsForValues reports whether an op waits for values that give it attributes, or decide its rows. It is an error if they are not known and it cannot wait.
 func waitsForValues(in *inference, op *program.Op, shapes *ops.Shapes) (bool, error) {
 	err := shapes.Decided()
-	names := ops.Undecided(shapes)
-	if err == nil || len(names) == 0 {
+	missing := ops.Undecided(shapes)
+	if err == nil || len(missing) == 0 {
 		return false, err
 	}
 	if def, ok := ops.Lookup(op.Type); !ok || !canWait(def) {
@@ -56,7 +56,7 @@ func waitsForValues(in *inference, op *program.Op, shapes *ops.Shapes) (bool, er
 		return true, nil
 	}
 	if in.Waits != nil {
-		in.Waits(op, names)
+		in.Waits(op, missing)
 	}
 	return false, err
 }

@@ -61,9 +61,9 @@ type Request struct {
 	// Budget is that of the plan with the op that runs the block; Memory then counts for nothing. Nil: the plan gets one of Memory bytes.
 	Budget *tensor.Budget
 
-	Ops   []*program.Op                        // of the block, that are compiled; nil for all
-	Given []string                             // variables of the scope whose values, as they are now, the plan may depend on
-	Waits func(op *program.Op, names []string) // is told of the op that the plan cannot be compiled for, because variables that give it attributes have values that are not known; with Ops only
+	Ops   []*program.Op                               // of the block, that are compiled; nil for all
+	Given []ops.Missing                               // variables of the scope whose values, as they are now, the plan may depend on, or on the largest of them alone
+	Waits func(op *program.Op, missing []ops.Missing) // is told of the op that the plan cannot be compiled for, because it lacks values; with Ops only
 
 	LoD  bool                   // the plan may depend on the offsets of variables of the scope, as they are now
 	Stay func(name string) bool // variables of the block that live in the scope, as do those that it does not declare; nil for none

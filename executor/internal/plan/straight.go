@@ -13,7 +13,8 @@ import (
 // more, the plan that was used longest ago gets the new dims.
 const mostPlans = 64
 
-// mostValues is how many plans a straight part keeps that takes attributes from values: as many as such a loop often has runs, since each run has another value.
+// mostValues is how many plans a straight part keeps that takes attributes from values: as many as such a loop often has runs, since each run has another value. One that takes the
+// numbers of rows from values keeps mostPlans: batches rarely have the same lengths again.
 const mostValues = 1024
 
 // A straight part of a block is a run of ops of a block whose dims follow from those of what they read, and from values that give them attributes.
@@ -28,15 +29,16 @@ type straight struct {
 	plans  []*shaped // the one that was used last at the end
 
 	place  placed
-	given  []string         // variables that have their values before the part runs, and give attributes of its ops
+	given  []ops.Missing    // variables that have their values before the part runs, and give attributes of its ops or decide rows
 	from   []*tensor.Tensor // of given
+	counts bool             // given has one that gives an attribute, of which all numbers count, as the counter of a loop
 	halves []*straight      // that run in its place: it would compute such values itself. nil if it need not be divided
 }
 
 // A shaped is a plan for one list of dims, and of values.
 type shaped struct {
 	inputs  []ops.Meta
-	values  []*tensor.Tensor // of straight.given
+	values  []*tensor.Tensor // of straight.given, or the largest of them alone
 	plan    *Plan
 	outputs []output
 }
@@ -131,7 +133,7 @@ func (s *straight) runHalves(ctx context.Context) error {
 func (s *straight) find() (*shaped, error) {
 	for k := range s.plans {
 		i := len(s.plans) - 1 - k
-		if s.given != nil { // a loop meets its values in the same order again: the one that was used longest ago comes next
+		if s.counts { // a loop meets its values in the same order again: the one that was used longest ago comes next
 			i = k
 		}
 		c := s.plans[i]
@@ -155,8 +157,14 @@ func (s *straight) find() (*shaped, error) {
 		}
 		c.inputs = append(c.inputs, m)
 	}
-	for _, t := range s.from {
-		c.values = append(c.values, copied(t))
+	for i, t := range s.from {
+		value := copied(t)
+		if s.given[i].Largest {
+			if value, err = tensor.FromSlice([]int64{ops.Largest(t)}); err != nil {
+				return nil, err
+			}
+		}
+		c.values = append(c.values, value)
 	}
 	c.outputs = c.outputs[:0]
 	for _, v := range c.plan.making.in.variables.order {
@@ -170,7 +178,7 @@ func (s *straight) find() (*shaped, error) {
 
 // make returns a plan for the present dims: a new one, or one of others that gets them.
 func (s *straight) make() (*shaped, error) {
-	if len(s.plans) >= mostPlans && (s.given == nil || len(s.plans) >= mostValues) {
+	if len(s.plans) >= mostPlans && (!s.counts || len(s.plans) >= mostValues) {
 		c := s.plans[0]
 		s.plans = slices.Delete(s.plans, 0, 1)
 		if Resize(c.plan, nil) {
@@ -180,13 +188,13 @@ func (s *straight) make() (*shaped, error) {
 	}
 	for {
 		var waits *program.Op
-		var names []string
+		var missing []ops.Missing
 		compiled, err := Compile(Request{Block: s.frame.block, Ops: s.ops, LoD: s.lod, Stay: s.stay, Scope: s.frame, Env: *s.env, Store: s.store, Budget: s.frame.budget, Grain: s.frame.grain,
-			Given: s.given, Waits: func(op *program.Op, list []string) { waits, names = op, list }})
+			Given: s.given, Waits: func(op *program.Op, list []ops.Missing) { waits, missing = op, list }})
 		if err == nil {
 			return &shaped{plan: compiled}, nil
 		}
-		if waits == nil || !s.give(waits, names) {
+		if waits == nil || !s.give(waits, missing) {
 			return nil, err
 		}
 		if s.halves != nil {
@@ -195,11 +203,11 @@ func (s *straight) make() (*shaped, error) {
 	}
 }
 
-// give lets plans depend on the values of variables that give op attributes. If ops before it write them, the part is divided before op. It reports false if that was done before.
-func (s *straight) give(op *program.Op, names []string) bool {
+// give lets plans depend on the values that op lacks. If ops before it write them, the part is divided before op. It reports false if that was done before.
+func (s *straight) give(op *program.Op, missing []ops.Missing) bool {
 	at := slices.Index(s.ops, op)
 	written := at >= 0 && slices.ContainsFunc(s.ops[:at], func(before *program.Op) bool {
-		return slices.ContainsFunc(before.OutputNames(), func(name string) bool { return slices.Contains(names, name) })
+		return slices.ContainsFunc(missing, func(m ops.Missing) bool { return slices.Contains(before.OutputNames(), m.Variable) })
 	})
 	if written {
 		middle := s.place.first + at
@@ -207,13 +215,22 @@ func (s *straight) give(op *program.Op, names []string) bool {
 			newStraight(s.frame, s.ops[at:], placed{middle, s.place.end, s.place.uses}, s.env, s.store)}
 		return true
 	}
-	given := len(s.given)
-	for _, name := range names {
-		if t, ok := s.frame.Find(name); ok && !slices.Contains(s.given, name) {
-			s.given, s.from = append(s.given, name), append(s.from, t)
+	more := false
+	for _, m := range missing {
+		t, ok := s.frame.Find(m.Variable)
+		i := slices.IndexFunc(s.given, func(g ops.Missing) bool { return g.Variable == m.Variable })
+		switch {
+		case ok && i < 0:
+			s.given, s.from, more = append(s.given, m), append(s.from, t), true
+		case ok && s.given[i].Largest && !m.Largest:
+			s.given[i].Largest, more = false, true
 		}
+		s.counts = s.counts || m.Attr != "" && !m.Largest
 	}
-	return len(s.given) > given
+	if more {
+		s.plans = nil // they know less
+	}
+	return more
 }
 
 // hasValues reports whether the variables that give attributes have these values.
@@ -222,7 +239,11 @@ func (s *straight) hasValues(values []*tensor.Tensor) bool {
 		return false
 	}
 	for i, t := range s.from {
-		if !sameNumbers(t, values[i]) {
+		if s.given[i].Largest {
+			if values[i].Int64s()[0] != ops.Largest(t) {
+				return false
+			}
+		} else if !sameNumbers(t, values[i]) {
 			return false
 		}
 	}
