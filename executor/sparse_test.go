@@ -118,7 +118,7 @@ func TestRowsInTheWrongPlace(t *testing.T) {
 		"rows as a feed": {func(p *program.Program) {
 			v, _ := p.Global().Var("clicked")
 			v.Kind = program.SelectedRows
-		}, fault.TypeMismatch},
+		}, fault.Unsupported},
 	} {
 		p := clicks(t, optimizer.SGD(0.5), layers.Sparse())
 		c.spoil(p)

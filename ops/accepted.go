@@ -77,7 +77,6 @@ var foreignAttrs = []foreignAttr{
 	{ops: "adam*", names: "use_global_beta_pow", values: []program.Attr{false}},
 	{ops: "mish", names: "threshold", values: []program.Attr{float32(20)}}, // above, Fluid takes X for log(1 + e**X): the difference is below 3e-9
 	{ops: "unpool3d", names: "data_format", values: []program.Attr{"NCDHW"}},
-	{ops: "put_along_axis", names: "Include_self", values: []program.Attr{true}},
 	{ops: "read", names: "throw_eof_exp drop_last infer_out"}, // drop_last is about batches that devices of one process share
 	{ops: "quantize_linear", names: "moving_rate"},            // of training, which the op refuses
 	{ops: "set_value", names: "fp16_values", values: []program.Attr{[]float32{}}},

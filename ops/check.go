@@ -135,11 +135,15 @@ func (s *Shapes) checkTensors() error {
 			wrong := func(kind fault.Kind, fields ...fault.Field) error {
 				return fault.E(kind, append(fields, fault.On(s.op), fault.Var(name), fault.Gotf("%s %v", slot.Name, *m))...)
 			}
+			sparse := fault.Unsupported // Paddle computes some ops of sparse gradients that have no kernel for them here
+			if s.def.Class == Optimize && slot.Name != "Grad" {
+				sparse = fault.TypeMismatch
+			}
 			switch {
 			case m.Kind == program.SelectedRows && !slot.Rows && slot.Stored:
-				return wrong(fault.TypeMismatch, fault.Want("a dense tensor, or a persistable variable of known dims [rows, width] in a file, which has a row for each id"))
+				return wrong(sparse, fault.Want("a dense tensor, or a persistable variable of known dims [rows, width] in a file, which has a row for each id"))
 			case m.Kind == program.SelectedRows && !slot.Rows:
-				return wrong(fault.TypeMismatch, fault.Want("a dense tensor"),
+				return wrong(sparse, fault.Want("a dense tensor"),
 					fault.Hint("this op takes no sparse gradient: look the table up without layers.Sparse"))
 			case m.Kind == program.SelectedRows && (len(m.Dims) == 0 || m.Rows < program.Unknown):
 				return wrong(fault.ShapeMismatch, fault.Want("rows of a tensor of at least rank 1"))

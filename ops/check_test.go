@@ -80,7 +80,7 @@ func TestInferRefusesWhatKernelsCannotHold(t *testing.T) {
 		want   fault.Kind
 	}{
 		{func(m *ops.Meta) {}, fault.OK},
-		{func(m *ops.Meta) { m.Kind = program.SelectedRows }, fault.TypeMismatch},
+		{func(m *ops.Meta) { m.Kind = program.SelectedRows }, fault.Unsupported},
 		{func(m *ops.Meta) { m.DType = tensor.Float16 }, fault.Unsupported},
 		{func(m *ops.Meta) { m.Dims = make([]int64, tensor.MaxRank+1) }, fault.TooLarge},
 		{func(m *ops.Meta) { m.Dims = []int64{-2} }, fault.ShapeMismatch},

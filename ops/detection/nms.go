@@ -63,8 +63,8 @@ func inferNMS(s *ops.Shapes) error {
 	} else if err := nmsInputs(s); err != nil {
 		return err
 	}
-	if !(s.Float("nms_eta") > 0 && s.Float("nms_eta") <= 1) {
-		return opkit.BadAttr(s, "nms_eta", "above 0, at most 1")
+	if !(s.Float("nms_eta") > 0) {
+		return opkit.UnsupportedAttr(s, "nms_eta", "above 0; from 1 on the threshold stays")
 	}
 	s.SetAt("Out", 0, ops.Meta{Kind: program.LoDTensor, DType: boxes.DType, Dims: []int64{program.Unknown, program.Unknown}, LoDLevel: 1})
 	s.SetAt("Index", 0, ops.Meta{Kind: program.LoDTensor, DType: tensor.Int32, Dims: []int64{program.Unknown, 1}, LoDLevel: 1})

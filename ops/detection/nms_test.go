@@ -166,7 +166,7 @@ func TestNMSThatDoesNotFit(t *testing.T) {
 		{dims{3, 2, 4}, dims{3, 3}, nil, fault.ShapeMismatch},
 		{dims{1, 3, 4}, dims{1, 2, 4}, nil, fault.ShapeMismatch},
 		{dims{1, 3}, dims{1, 2, 4}, nil, fault.ShapeMismatch},
-		{dims{1, 3, 4}, dims{1, 2, 3}, attrs{"nms_eta": float32(0)}, fault.InvalidArgument},
+		{dims{1, 3, 4}, dims{1, 2, 3}, attrs{"nms_eta": float32(0)}, fault.Unsupported},
 	} {
 		op := nms{kind: "multiclass_nms2", attrs: c.attrs}.op()
 		_, err := ops.Infer(op, func(name string) (ops.Meta, bool) {

@@ -61,8 +61,8 @@ func inferProposals(s *ops.Shapes, image string) error {
 	if err := opkit.SameShape(s, "Anchors", "Variances"); err != nil {
 		return err
 	}
-	if !(s.Float("eta") > 0 && s.Float("eta") <= 1) {
-		return opkit.BadAttr(s, "eta", "above 0, at most 1")
+	if !(s.Float("eta") > 0) {
+		return opkit.UnsupportedAttr(s, "eta", "above 0; from 1 on the threshold stays")
 	}
 	dtype := s.In("Scores").DType
 	s.SetAt("RpnRois", 0, rowsMeta(dtype, 4))

@@ -40,8 +40,8 @@ func init() {
 					return s.Errorf("Scores", "dims [N, M, classes], and boxes [N, M, 4]")
 				}
 			}
-			if !(s.Float("nms_eta") > 0 && s.Float("nms_eta") <= 1) {
-				return opkit.BadAttr(s, "nms_eta", "above 0, at most 1")
+			if !(s.Float("nms_eta") > 0) {
+				return opkit.UnsupportedAttr(s, "nms_eta", "above 0; from 1 on the threshold stays")
 			}
 			if s.Int("keep_top_k") < 0 {
 				return opkit.BadAttr(s, "keep_top_k", "at least 0")

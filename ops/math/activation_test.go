@@ -51,6 +51,7 @@ var curveCases = []Case{
 	curveCase("tanh_shrink", "", nil, []float64{-2, 0, 1}, -2+tanh(2), 0, 1-tanh(1)),
 	curveCase("pow", "", attrs{"factor": float32(3)}, []float64{-2, 0.5, 3}, -8, 0.125, 27),
 	curveCase("pow", "square", attrs{"factor": float32(2)}, []float64{-2, 0.5, 3}, 4, 0.25, 9),
+	{Type: "pow", Name: "integers", Attrs: attrs{"factor": float32(3.5)}, Inputs: slots{"X": One(Ints(dims{3}, -2, 0, 3))}, Want: slots{"Out": One(Ints(dims{3}, -8, 0, 27))}},
 	curveCase("pow", "zero", attrs{"factor": float32(0)}, []float64{-2, 0.5, 3}, 1, 1, 1),
 }
 

@@ -28,7 +28,7 @@ func init() {
 				m = m.WithoutLoD()
 			}
 			s.SetAt("Out", 0, m)
-			return s.IsFloat("X")
+			return opkit.FloatSoFar(s, "X")
 		},
 		Cost: opkit.PerElement(2),
 		Bind: opkit.BindFloats("X", bindDot[float32], bindDot[float64]),

@@ -30,7 +30,7 @@ func init() {
 				m := s.In("X")
 				m.DType = tensor.Bool
 				s.SetAt("Out", 0, m)
-				return s.IsFloat("X")
+				return opkit.FloatSoFar(s, "X")
 			},
 			Cost: opkit.PerElement(1),
 			Bind: opkit.BindFloats("X", bindEach(truths[float32](c.is)), bindEach(truths[float64](c.is))),
@@ -42,7 +42,7 @@ func init() {
 			Outputs: out("Out", "bool, dims [1]"),
 			Infer: func(s *ops.Shapes) error {
 				s.Set("Out", tensor.Bool, 1)
-				return s.IsFloat("X")
+				return opkit.FloatSoFar(s, "X")
 			},
 			Cost:      opkit.PerElement(1),
 			Bind:      opkit.BindFloats("X", bindFinding[float32](c.is, c.all), bindFinding[float64](c.is, c.all)),

@@ -99,7 +99,7 @@ func kronDims(x, y []int64) (a, b []int64) {
 }
 
 func inferKron(s *ops.Shapes) error {
-	if err := s.IsFloat("X"); err != nil {
+	if err := opkit.FloatSoFar(s, "X"); err != nil {
 		return err
 	}
 	if err := s.SameType("X", "Y"); err != nil {
@@ -257,7 +257,7 @@ func init() {
 		RowSliced: true,
 		MixesRows: opkit.MixesUnlike,
 		Infer: func(s *ops.Shapes) error {
-			if err := s.IsFloat("X1"); err != nil {
+			if err := opkit.FloatSoFar(s, "X1"); err != nil {
 				return err
 			}
 			s.Like("Out", "X1")

@@ -141,7 +141,7 @@ func broadcastDims(x, y []int64) (dims []int64, ok bool) {
 }
 
 func (f matmulForm) infer(s *ops.Shapes) error {
-	if err := s.IsFloat("X"); err != nil {
+	if err := opkit.FloatSoFar(s, "X"); err != nil {
 		return err
 	}
 	if err := s.SameType("X", f.y); err != nil {

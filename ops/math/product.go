@@ -48,7 +48,7 @@ func inferMul(s *ops.Shapes) error {
 	}
 	s.Set("Out", s.In("X").DType, slices.Concat(x[:xAxes], y[yAxes:])...)
 	s.ShareLoD("Out", "X")
-	if err := s.IsFloat("X"); err != nil {
+	if err := opkit.FloatSoFar(s, "X"); err != nil {
 		return err
 	}
 	return s.SameType("X", "Y")

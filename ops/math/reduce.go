@@ -35,7 +35,7 @@ func init() {
 // inferNumber gives Out one number of the type of X.
 func inferNumber(s *ops.Shapes) error {
 	s.Set("Out", s.In("X").DType, 1)
-	return s.IsFloat("X")
+	return opkit.FloatSoFar(s, "X")
 }
 
 func bindMean[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {

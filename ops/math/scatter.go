@@ -3,6 +3,7 @@ package math
 import (
 	"slices"
 
+	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/kernel"
 	"github.com/edl-go/edl/ops/opkit"
@@ -30,6 +31,9 @@ func init() {
 			x, ids := s.In("X").Dims, s.In("Ids").Dims
 			if len(x) == 0 {
 				return s.Errorf("X", "rank 1 or more")
+			}
+			if len(ids) == 0 {
+				return fault.E(fault.Unsupported, fault.On(s.Op()), fault.Var(s.Op().In("Ids")), fault.Got("Ids []"), fault.Want("[N] or [N, 1]: reshape Ids to [1], and Updates to have a row"))
 			}
 			if len(ids) != 1 && (len(ids) != 2 || !opkit.Agree(ids[1], 1)) {
 				return s.Errorf("Ids", "[N] or [N, 1]")

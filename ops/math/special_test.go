@@ -2,10 +2,13 @@ package math_test
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/ops"
 	. "github.com/edl-go/edl/ops/gradcheck"
+	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -93,6 +96,17 @@ var specialCases = []Case{
 	put("assign", Floats(dims{2, 2}, 7, 8, 9, 6), Floats(dims{2, 3}, 8, 2, 7, 6, 5, 6)), put("add", Floats(dims{2, 2}, 7, 8, 9, 6), Floats(dims{2, 3}, 9, 2, 10, 19, 5, 6)),
 	put("mul", Floats(dims{2, 2}, 7, 8, 9, 6), Floats(dims{2, 3}, 8, 2, 21, 216, 5, 6)), put("assign", Floats(dims{1}, 7), Floats(dims{2, 3}, 7, 2, 7, 7, 5, 6)),
 	put("multiply", Floats(dims{1}, 2), Floats(dims{2, 3}, 2, 2, 6, 16, 5, 6)),
+	put("mean", Floats(dims{2, 2}, 5, 3, 2, 6), Floats(dims{2, 3}, 2, 2, 4, 4, 5, 6)),
+	put("amin", Floats(dims{2, 2}, 5, 0, 2, 6), Floats(dims{2, 3}, 0, 2, 3, 2, 5, 6)),
+	put("amax", Floats(dims{2, 2}, 5, 0, 2, 6), Floats(dims{2, 3}, 1, 2, 5, 6, 5, 6)),
+	alone(put("add", Floats(dims{2, 2}, 5, 3, 2, 6), Floats(dims{2, 3}, 3, 2, 5, 8, 5, 6))),
+	alone(put("mul", Floats(dims{2, 2}, 5, 3, 2, 6), Floats(dims{2, 3}, 3, 2, 5, 12, 5, 6))),
+	alone(put("multiply", Floats(dims{1}, 2), Floats(dims{2, 3}, 2, 2, 2, 4, 5, 6))),
+	alone(put("mean", Floats(dims{2, 2}, 5, 3, 2, 6), Floats(dims{2, 3}, 3, 2, 5, 4, 5, 6))),
+	alone(put("amin", Floats(dims{2, 2}, 5, 3, 9, 6), Floats(dims{2, 3}, 3, 2, 5, 6, 5, 6))),
+	alone(put("amax", Floats(dims{2, 2}, 1, -3, 2, 1), Floats(dims{2, 3}, -3, 2, 1, 2, 5, 6))),
+	{Type: "put_along_axis", Name: "mean of integers", Attrs: attrs{"Reduce": "mean"}, Inputs: slots{"Input": One(Ints(dims{2}, 4, 9)), "Index": One(Ints(dims{1}, 0)), "Value": One(Ints(dims{1}, 1))},
+		Want: slots{"Result": One(Ints(dims{2}, 2, 9))}},
 
 	{Type: "lerp", Inputs: slots{"X": One(Floats(dims{2, 2}, 1, 2, 3, 4)), "Y": One(Floats(dims{2}, 3, 8)), "Weight": One(Floats(dims{2, 1}, 0.5, 0.25))}, Constant: []string{"Weight"},
 		Want: slots{"Out": One(Floats(dims{2, 2}, 2, 5, 3, 5))}},
@@ -114,6 +128,28 @@ func put(kind string, value, want *tensor.Tensor) Case {
 		c.Name += " one number"
 	}
 	return c
+}
+
+// alone leaves out what Input has at the places.
+func alone(c Case) Case {
+	c.Name += " alone"
+	c.Attrs["Include_self"] = false
+	return c
+}
+
+// Of several equal ones that are the greatest, each has a share of the gradient.
+func TestSharesOfTheGreatest(t *testing.T) {
+	for self, want := range map[bool][2][]float64{true: {{2, 0}, {2, 2, 0}}, false: {{0, 0}, {3, 3, 0}}} {
+		vars := map[string]*tensor.Tensor{"x": Floats(dims{2}, 4, 1), "i": Ints(dims{3}, 0, 0, 0), "v": Floats(dims{3}, 4, 4, 2), "dy": Floats(dims{2}, 6, 0)}
+		op := &program.Op{Type: "put_along_axis_grad", Attrs: attrs{"Reduce": "amax", "Include_self": self}, Inputs: map[string][]string{"Input": {"x"}, "Index": {"i"}, "Value": {"v"}, "Result@GRAD": {"dy"}},
+			Outputs: map[string][]string{"Input@GRAD": {"dx"}, "Value@GRAD": {"dv"}}}
+		if err := NewInterpreter(vars, ops.Step{}).Run(t.Context(), op); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(vars["dx"].Float64s(), want[0]) || !slices.Equal(vars["dv"].Float64s(), want[1]) {
+			t.Errorf("self %v: dInput %v and dValue %v, want %v", self, vars["dx"].Float64s(), vars["dv"].Float64s(), want)
+		}
+	}
 }
 
 func TestSpecialFunctionsThatDoNotFit(t *testing.T) {

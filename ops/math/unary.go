@@ -186,7 +186,9 @@ func registerCurve(u curve) {
 		f.InPlace = map[string]string{"Out": "X"}
 	}
 	if whole := wholeCurves[u.name]; whole != nil {
-		f = alsoWhole(f, whole)
+		f = alsoWhole(f, bindEach(eachWhole[int32](whole)), bindEach(eachWhole[int64](whole)))
+	} else if u.name == "pow" {
+		f = wholePowers(f)
 	}
 	opkit.Register(f, g)
 }

@@ -27,11 +27,11 @@ var wholeCurves = map[string]func(int64) int64{
 func same(x int64) int64 { return x }
 
 // alsoWhole lets an op of a function of floats take whole numbers, too.
-func alsoWhole(d ops.Def, f func(int64) int64) ops.Def {
+func alsoWhole(d ops.Def, i32, i64 opkit.Binder) ops.Def {
 	d.Inputs[0].Doc = "numbers"
 	d.Infer = inferNumbersLike
 	floats := d.Bind
-	d.Bind = opkit.BindNumbers("X", floats, floats, bindEach(eachWhole[int32](f)), bindEach(eachWhole[int64](f)))
+	d.Bind = opkit.BindNumbers("X", floats, floats, i32, i64)
 	return d
 }
 
@@ -70,4 +70,34 @@ func sizeOf[T int32 | int64]() int {
 		return 4
 	}
 	return 8
+}
+
+// wholePowers lets pow take whole numbers. Their exponent is whole, too: as in Paddle, what factor has behind the point does not count.
+func wholePowers(d ops.Def) ops.Def {
+	d = alsoWhole(d, bindWholePower[int32], bindWholePower[int64])
+	infer := d.Infer
+	d.Infer = func(s *ops.Shapes) error {
+		if f := s.Float("factor"); !s.In("X").DType.IsFloat() && !(f > -1 && f < 1<<31) {
+			return opkit.UnsupportedAttr(s, "factor", "from 0 to 2147483647 for integers: add a cast to float32, since other powers are fractions")
+		}
+		return infer(s)
+	}
+	return d
+}
+
+func bindWholePower[T int32 | int64](b *ops.Binding) (ops.Kernel, error) {
+	exponent := int64(b.Float("factor"))
+	return bindEach(eachWhole[T](func(x int64) int64 { return wholePower(x, exponent) }))(b)
+}
+
+// wholePower computes x**n for n from 0 on. Products wrap around.
+func wholePower(x, n int64) int64 {
+	power := int64(1)
+	for ; n > 0; n /= 2 {
+		if n%2 == 1 {
+			power *= x
+		}
+		x *= x
+	}
+	return power
 }

@@ -89,9 +89,6 @@ func inferLookup(s *ops.Shapes, places func(*ops.Shapes) ([]int64, error)) error
 		return err
 	}
 	table := s.In("W").Dims
-	if padding := s.Int("padding_idx"); padding < kernel.NoPadding || table[0] >= 0 && padding >= table[0] {
-		return opkit.BadAttr(s, "padding_idx", "a row of W %v, or -1 for none", table)
-	}
 	dims, err := places(s)
 	if err != nil {
 		return err

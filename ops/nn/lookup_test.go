@@ -32,6 +32,7 @@ var lookupCases = []Case{
 	lookup("lookup_table_v2", "no ids", nil, Ints(dims{0}), Floats(dims{0, 2})),
 	{Type: "lookup_table_rows_grad", Attrs: attrs{"shape": []int64{3, 2}}, Inputs: slots{"Ids": One(Ints(dims{3, 1}, 2, 0, 2)),
 		"Out@GRAD": One(Floats(dims{3, 2}, 1, 2, 3, 4, 5, 6))}, Want: slots{"W@GRAD": One(Rows(3, []int64{2, 0, 2}, dims{3, 2}, 1, 2, 3, 4, 5, 6))}},
+	lookup("lookup_table", "padding that is no row", attrs{"padding_idx": int64(7)}, Ints(dims{2, 1}, 2, 0), Floats(dims{2, 2}, 20, 21, 0, 1)),
 	{Type: "lookup_table_rows_grad", Name: "padding", Attrs: attrs{"shape": []int64{3, 2}, "padding_idx": int64(2)}, Inputs: slots{
 		"Ids": One(Ints(dims{2}, 2, 1)), "Out@GRAD": One(Floats(dims{2, 2}, 1, 2, 3, 4))},
 		Want: slots{"W@GRAD": One(Rows(3, []int64{2, 1}, dims{2, 2}, 0, 0, 3, 4))}},

@@ -42,7 +42,7 @@ func inferLRN(s *ops.Shapes) error {
 		return opkit.BadAttr(s, "n", "an odd number up to %d", mostWindow)
 	}
 	if !(s.Float("k") > 0) {
-		return opkit.BadAttr(s, "k", "above 0")
+		return opkit.UnsupportedAttr(s, "k", "above 0, since EDL takes powers of sums that begin with k")
 	}
 	if !(s.Float("alpha") >= 0) {
 		return opkit.BadAttr(s, "alpha", "at least 0")

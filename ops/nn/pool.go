@@ -1,6 +1,7 @@
 package nn
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
@@ -88,7 +89,7 @@ func poolingPlaces(s *ops.Shapes, image []int64) ([]int64, error) {
 	}
 	switch global, adaptive := s.Bool("global_pooling"), s.Bool("adaptive"); {
 	case global && adaptive:
-		return nil, opkit.BadAttr(s, "adaptive", "false with global_pooling")
+		return nil, opkit.UnsupportedAttr(s, "adaptive", "false with global_pooling: the op without adaptive, or with the wanted ksize and without global_pooling")
 	case global:
 		return ones(n), nil
 	case opensPlaces(s, "ksize", n):
@@ -106,7 +107,7 @@ func poolingPlaces(s *ops.Shapes, image []int64) ([]int64, error) {
 	w := windowsOf(s, size, image)
 	for i := range n {
 		if max(w.before[i], w.after[i]) >= size[i] {
-			return nil, opkit.BadAttr(s, "paddings", "less than ksize %v", size)
+			return nil, opkit.UnsupportedAttr(s, "paddings", fmt.Sprintf("less than ksize %v: a pad2d or pad3d before the op adds more", size))
 		}
 	}
 	places, bad := w.places(image, s.Bool("ceil_mode"))

@@ -35,7 +35,7 @@ func registerPoolWithIndex(name, image, layout string, axes int) {
 			{Name: "strides", Doc: "steps of the window along each axis, at least 1", Default: steps},
 			{Name: "paddings", Doc: "padding along each axis, the same on both sides; less than the window", Default: none}},
 		Infer: func(s *ops.Shapes) error {
-			if err := s.IsFloat("X"); err != nil {
+			if err := opkit.FloatSoFar(s, "X"); err != nil {
 				return err
 			}
 			if err := s.Rank("X", 2+axes); err != nil {
@@ -126,7 +126,7 @@ func registerUnpool(name, image, layout string, axes int) {
 }
 
 func inferUnpool(s *ops.Shapes, axes int) error {
-	if err := s.IsFloat("X"); err != nil {
+	if err := opkit.FloatSoFar(s, "X"); err != nil {
 		return err
 	}
 	if err := s.Rank("X", 2+axes); err != nil {
@@ -134,6 +134,9 @@ func inferUnpool(s *ops.Shapes, axes int) error {
 	}
 	x := s.In("X")
 	indices := s.In("Indices")
+	if indices.DType == tensor.Int64 {
+		return fault.E(fault.Unsupported, fault.On(s.Op()), fault.Var(s.Op().In("Indices")), fault.Gotf("Indices %v", indices), fault.Want("int32: add a cast"))
+	}
 	if err := opkit.CheckType(s, "Indices", indices.DType == tensor.Int32, "int32"); err != nil {
 		return err
 	}

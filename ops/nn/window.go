@@ -148,7 +148,7 @@ func checkLayout(s *ops.Shapes, name string) error {
 
 // checkImages checks that X holds floats of a rank, and the attribute of its layout.
 func checkImages(s *ops.Shapes, layout string, rank int) error {
-	if err := s.IsFloat("X"); err != nil {
+	if err := opkit.FloatSoFar(s, "X"); err != nil {
 		return err
 	}
 	if err := checkLayout(s, layout); err != nil {

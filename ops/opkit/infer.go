@@ -52,13 +52,23 @@ func AxisAttr(s Attributed, name string, axis int64, rank int) (int, error) {
 	return int(axis), nil
 }
 
-// CheckType makes the error of a slot that holds a wrong type, unless ok. want names the right types.
+// numbers are the types of an op that takes no truth values.
+const numbers = "numbers"
+
+// CheckType makes the error of a slot that holds a wrong type, unless ok. want names the right types. Versions of Paddle compute many ops of numbers for truth values, too: an op that
+// wants numbers and gets those is unsupported.
 func CheckType(s *ops.Shapes, slot string, ok bool, want string) error {
 	if ok {
 		return nil
 	}
+	if want == numbers && s.In(slot).DType == tensor.Bool {
+		return fault.E(fault.Unsupported, fault.On(s.Op()), fault.Var(s.Op().In(slot)), fault.Gotf("%s %v", slot, s.In(slot)), fault.Want(want), fault.Hint(castFirst))
+	}
 	return fault.E(fault.TypeMismatch, fault.On(s.Op()), fault.Var(s.Op().In(slot)), fault.Gotf("%s %v", slot, s.In(slot)), fault.Want(want))
 }
+
+// castFirst says what to do where an op has a kernel for other types only.
+const castFirst = "EDL has no such types for this op yet: add a cast"
 
 // FloatSoFar is Shapes.IsFloat for an op that versions of Paddle compute for integers and truth values, too: a program with them is fine, so the fault is of kind Unsupported.
 func FloatSoFar(s *ops.Shapes, slot string) error { return notYet(s.IsFloat(slot)) }
@@ -76,7 +86,7 @@ func notYet(err error) error {
 		return err
 	}
 	c := *f
-	c.Kind, c.Hint = fault.Unsupported, "EDL has no such types for this op yet: add a cast"
+	c.Kind, c.Hint = fault.Unsupported, castFirst
 	return &c
 }
 

@@ -63,9 +63,6 @@ func inferFusedLookup(s *ops.Shapes) error {
 	if len(ids.Dims) != 2 || !opkit.Agree(ids.Dims[1], 1) {
 		return s.Errorf("Ids", "rank 2 with a last extent of 1")
 	}
-	if padding := s.Int("padding_idx"); padding < kernel.NoPadding || table[0] >= 0 && padding >= table[0] {
-		return opkit.BadAttr(s, "padding_idx", "a row of W %v, or -1 for none", table)
-	}
 	dims, err := seqpool.Dims(s, table[1])
 	if err != nil {
 		return err
