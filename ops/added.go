@@ -14,7 +14,7 @@ func AddedState(p *program.Program, divided bool) map[string]bool {
 	var r *reductions
 	added := map[string]bool{}
 	for _, op := range block.Ops {
-		name, terms := adds(block, op)
+		name, terms := adds(block, op) // no terms: counts
 		if name == "" {
 			continue
 		}
@@ -23,9 +23,7 @@ func AddedState(p *program.Program, divided bool) map[string]bool {
 			continue
 		}
 		if r == nil {
-			r = newReductions(block, slices.DeleteFunc(slices.Clone(block.Ops), func(op *program.Op) bool {
-				return op.Role().Has(program.RoleBackward) || op.Role().Has(program.RoleOptimize) || op.Role().Has(program.RoleLRSched)
-			}))
+			r = newReductions(block, forwardOps(block))
 		}
 		added[name] = r.writers[name] == op && !slices.ContainsFunc(terms, func(term string) bool {
 			kind, err := r.of(term)
@@ -35,22 +33,57 @@ func AddedState(p *program.Program, divided bool) map[string]bool {
 	return added
 }
 
-// adds returns the persistable variable that an op of the forward pass reads and writes to add to it, and what the op adds. It returns "" for any other op, and where
-// another op writes the variable too.
+// adds returns the persistable variable that an op of the forward pass reads and writes to add to it, and what the op adds. It may be an assign of what another op has made of the
+// variable and of what it adds, or counts. It returns "" for any other op, and where another op writes the variable too.
 func adds(block *program.Block, op *program.Op) (name string, terms []string) {
 	name = op.Out("Out")
 	v, ok := block.Find(name)
-	if op.Type != "sum" && op.Type != "elementwise_add" || op.Role().Has(program.RoleBackward) || op.Role().Has(program.RoleOptimize) || !ok || !v.Persistable {
+	by := op
+	if op.Type == "assign" {
+		by = writerBefore(block, op, op.In("X"))
+	}
+	if by == nil || op.Role().Has(program.RoleBackward) || op.Role().Has(program.RoleOptimize) || !ok || !v.Persistable {
 		return "", nil
 	}
-	terms = slices.DeleteFunc(op.InputNames(), func(in string) bool { return in == name })
+	counts := by != op && countsIn(by, op.In("X"), name)
+	if !counts && by.Type != "sum" && by.Type != "elementwise_add" {
+		return "", nil
+	}
 	for _, other := range block.Ops {
 		if _, writes := block.Touches(other); other != op && writes[name] {
 			return "", nil
 		}
 	}
-	if len(op.InputNames()) != len(terms)+1 || len(terms) == 0 {
+	if counts {
+		return name, nil
+	}
+	terms = slices.DeleteFunc(by.InputNames(), func(in string) bool { return in == name })
+	if len(by.InputNames()) != len(terms)+1 || len(terms) == 0 {
 		return "", nil
 	}
 	return name, terms
+}
+
+// writerBefore returns the last op before another that writes a variable, nil if there is none.
+func writerBefore(block *program.Block, op *program.Op, name string) (last *program.Op) {
+	for _, other := range block.Ops {
+		if other == op {
+			return last
+		}
+		if slices.Contains(other.OutputNames(), name) {
+			last = other
+		}
+	}
+	return nil
+}
+
+// countsIn reports whether an op writes to out what it has counted beside the counts that state had before.
+func countsIn(op *program.Op, out, state string) bool {
+	def, _ := Lookup(op.Type)
+	for slot, merge := range def.State {
+		if merge == MergeSum && op.Out(slot) == out && op.In(def.InPlace[slot]) == state {
+			return true
+		}
+	}
+	return false
 }

@@ -98,6 +98,9 @@ type Def struct {
 	// State lists the outputs that a forward pass writes to persistable variables, and how the values of several trainers merge.
 	State map[string]Merge
 
+	// Recounts names an op that computes an output again from counts that several trainers have merged; nil for none.
+	Recounts *Recount
+
 	// Totals lists outputs that are sums over the rows of the batch, such as a number of errors.
 	Totals []string
 

@@ -37,7 +37,7 @@ func WeightOf(p *program.Program, fetch []string) (Weight, error) {
 		}
 		end, loss, shared = a.end, a.loss, !a.linear
 		if a.merge == MergeSum {
-			loss, fetch = "", nil // all numbers are added
+			loss = "" // its gradients are added
 		}
 	}
 	r := newReductions(block, block.Ops[:end])
@@ -61,6 +61,9 @@ func WeightOf(p *program.Program, fetch []string) (Weight, error) {
 		}
 		if byRows && !fromChoice(r, name) || counts(r.writers[name]) {
 			continue
+		}
+		if kind, err := r.of(name); err == nil && kind == MergeSum {
+			continue // it is added
 		}
 		if err := r.weigh(name); err != nil {
 			return Weight{}, err

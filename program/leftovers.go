@@ -1,6 +1,10 @@
 package program
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/edl-go/edl/tensor"
+)
 
 // emptyUndeclared takes out what an op that computes gradients is to read but no block declares. Fluid names the gradient of each output there, also of one that the loss does
 // not depend on, such as the last State of rnn. It declares no such variable, and its kernels take the gradient for zeros.
@@ -24,15 +28,27 @@ func emptyUndeclared(p *Program) {
 	}
 }
 
-// countOneStep takes the counts from ops auc that keep those of one step (slide_steps is 1), as the batch AUC of Fluid does: a step replaces what it reads of them. Their layout
-// depends on the version of Fluid.
-func countOneStep(p *Program) {
+// countAllSteps says of ops auc that the counts they keep are those of all steps where they do not say how many. Fluid 1.0 had no slide_steps.
+func countAllSteps(p *Program) {
 	for _, b := range p.Blocks {
 		for _, op := range b.Ops {
-			if steps, _ := op.Int("slide_steps"); op.Type == "auc" && steps == 1 {
-				for _, slot := range []string{"StatPos", "StatNeg"} {
-					delete(op.Inputs, slot)
-					delete(op.Outputs, slot+"Out")
+			if _, says := op.Attrs["slide_steps"]; op.Type == "auc" && !says && op.In("StatPos") != "" {
+				op.SetAttr("slide_steps", int32(0))
+			}
+		}
+	}
+}
+
+// metricSlots are the outputs that kernels of Fluid write as float64, whatever is declared.
+var metricSlots = map[string][]string{"auc": {"AUC"}, "precision_recall": {"BatchMetrics", "AccumMetrics"}}
+
+// declareMetrics gives metrics the type that they have: Python declares those of precision_recall as it likes, as float32 in PaddleRec, and fetches them.
+func declareMetrics(p *Program) {
+	for _, b := range p.Blocks {
+		for _, op := range b.Ops {
+			for _, slot := range metricSlots[op.Type] {
+				if v, ok := b.Find(op.Out(slot)); ok && !v.Persistable && v.DType == tensor.Float32 {
+					v.DType = tensor.Float64
 				}
 			}
 		}

@@ -30,22 +30,40 @@ func TestGradientsThatNobodyDeclares(t *testing.T) {
 	}
 }
 
-// TestCountsOfOneStep reads the two ops auc that a call of Fluid's layer writes.
-func TestCountsOfOneStep(t *testing.T) {
+// TestCountsOfAllSteps reads an op auc of Fluid 1.0, which has no slide_steps, and later ones.
+func TestCountsOfAllSteps(t *testing.T) {
 	p := program.New()
 	b := p.Global()
 	for _, name := range []string{"p", "l", "area", "pos", "neg"} {
 		b.EnsureVar(program.Var{Name: name, Kind: program.LoDTensor, DType: tensor.Int64, Dims: []int64{-1, 1}})
 	}
-	for _, steps := range []int32{1, 0, 2} {
+	for _, steps := range []int32{-1, 0, 2} {
 		op := b.Append(&program.Op{Type: "auc", Inputs: map[string][]string{"Predict": {"p"}, "Label": {"l"}, "StatPos": {"pos"}, "StatNeg": {"neg"}},
 			Outputs: map[string][]string{"AUC": {"area"}, "StatPosOut": {"pos"}, "StatNegOut": {"neg"}}})
-		op.SetAttr("slide_steps", steps)
+		if steps >= 0 {
+			op.SetAttr("slide_steps", steps)
+		}
 	}
 	read := decode(t, encode(t, p)).Global().Ops
-	for i, want := range []string{"", "pos", "pos"} {
-		if got := read[i].In("StatPos"); got != want || read[i].Out("StatPosOut") != want || (read[i].In("StatNeg") == "") != (want == "") {
-			t.Errorf("op %d reads counts %q, want %q", i, got, want)
+	for i, want := range []int64{0, 0, 2} {
+		if got, ok := read[i].Int("slide_steps"); !ok || got != want || read[i].In("StatPos") != "pos" {
+			t.Errorf("op %d has %d slide_steps and counts %q, want %d", i, got, read[i].In("StatPos"), want)
+		}
+	}
+}
+
+// TestTypesOfMetrics reads metrics that are declared as float32.
+func TestTypesOfMetrics(t *testing.T) {
+	p := program.New()
+	b := p.Global()
+	for _, name := range []string{"batch", "all", "counts"} {
+		b.EnsureVar(program.Var{Name: name, Kind: program.LoDTensor, DType: tensor.Float32, Dims: []int64{6}})
+	}
+	b.Append(&program.Op{Type: "precision_recall", Outputs: map[string][]string{"BatchMetrics": {"batch"}, "AccumMetrics": {"all"}, "AccumStatesInfo": {"counts"}}})
+	read := decode(t, encode(t, p)).Global()
+	for name, want := range map[string]tensor.DType{"batch": tensor.Float64, "all": tensor.Float64, "counts": tensor.Float32} {
+		if v, _ := read.Var(name); v.DType != want {
+			t.Errorf("%s is %v, want %v", name, v.DType, want)
 		}
 	}
 }

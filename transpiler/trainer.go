@@ -271,6 +271,13 @@ func (w *trainerWriter) exchange() {
 		g.variable(&f.declaration, f.parts, "", after(""), nil)
 	}
 	w.block.Ops = append(w.block.Ops, g.ops()...)
+	if w.cfg.Mode == Sync {
+		list, vars := ops.Recounted(w.source)
+		for _, v := range vars {
+			w.block.EnsureVar(v)
+		}
+		w.block.Ops = append(w.block.Ops, list...)
+	}
 }
 
 // A gather builds the ops that bring variables from servers into a program: a recv for each, one fetch barrier, and then a concat for each sliced

@@ -126,7 +126,7 @@ func (r *round) wantedFromForward(fetch []string) []string {
 	wanted := slices.Clone(r.crosses)
 	for _, name := range fetch {
 		v, ok := r.program.Global().Find(name)
-		if ok && (v.Persistable || r.updated[name]) || slices.Contains(wanted, name) {
+		if ok && (v.Persistable || r.updated[name] && !r.recounted[name]) || slices.Contains(wanted, name) {
 			continue
 		}
 		wanted = append(wanted, name)
@@ -258,7 +258,7 @@ func (r *round) fetched(fetch []string, updated map[string]*tensor.Tensor, share
 			parts[k] = executor.Part{Value: s.values[name], Rows: s.rows, Weight: s.weight}
 		}
 		var err error
-		if out[i], err = executor.MergeFetch(declared, r.merge, rows, parts); err != nil {
+		if out[i], err = executor.MergeFetch(declared, r.fetches.Of(name), rows, parts); err != nil {
 			return nil, err
 		}
 	}

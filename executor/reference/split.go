@@ -24,9 +24,11 @@ type split struct {
 	state       []state           // persistable variables that the forward half writes
 	added       map[string]bool   // those to which it adds sums over the batch
 	updated     map[string]bool   // variables that the update writes
+	recounted   map[string]bool   // of them: what the forward half has computed, too, of the counts of a rank
 	byRows      map[string]string // sparse gradients that cross: the variable in which their rows do
 	stages      []totalsStage     // what ranks run before they share totals, in order
-	merge       ops.Merge         // of gradients and of fetched numbers: the mean for a program that does not train
+	merge       ops.Merge         // of gradients: the mean for a program that does not train
+	fetches     *ops.Fetches      // how what ranks fetch becomes one value
 	indivisible error             // why a batch of the program cannot be divided; nil if it can
 	overflows   bool              // its loss may: the update drops gradients that are not finite (ops.DropsGradients)
 }
@@ -74,9 +76,10 @@ func splitByRole(p *program.Program, shares bool) (s *split, err error) {
 			return nil, indivisible
 		}
 	}
-	s = &split{program: p, forward: p.Clone(), update: p.Clone(), updated: map[string]bool{}, byRows: map[string]string{}, merge: merge, indivisible: indivisible,
+	s = &split{program: p, forward: p.Clone(), update: p.Clone(), updated: map[string]bool{}, recounted: map[string]bool{}, byRows: map[string]string{}, merge: merge, indivisible: indivisible,
 		overflows: ops.DropsGradients(p.Global())}
 	s.forward.Global().Ops, s.update.Global().Ops = nil, nil
+	s.fetches = ops.NewFetches(p, merge)
 	written := map[string]bool{} // by the forward half
 	s.added = ops.AddedState(p, indivisible == nil)
 	crosses := map[string]bool{}
@@ -96,6 +99,9 @@ func splitByRole(p *program.Program, shares bool) (s *split, err error) {
 	}
 	if err := s.splitRows(); err != nil {
 		return nil, err
+	}
+	if executor.Trains(p) {
+		s.recount(p)
 	}
 	for name := range crosses {
 		s.separate(name)
@@ -119,6 +125,20 @@ func divisible(p *program.Program, shares bool) (*program.Program, ops.Merge, er
 		return p, ops.MergeMean, err
 	}
 	return shared, merge, nil
+}
+
+// recount lets the update half compute metrics of counts again: the state has those of all ranks then.
+func (s *split) recount(p *program.Program) {
+	list, vars := ops.Recounted(p)
+	for _, v := range vars {
+		s.update.Global().EnsureVar(v)
+	}
+	for _, op := range list {
+		s.update.Global().Append(op)
+		for _, name := range op.OutputNames() {
+			s.updated[name], s.recounted[name] = true, true
+		}
+	}
 }
 
 // separate gives what the update half makes of a fed variable in place another name there: nobody may write what is fed.

@@ -26,6 +26,70 @@ func CountScores[T tensor.Float](positive, negative []int64, scores []T, labels 
 	}
 }
 
+// Counts says how the counts of labels by bin lie that Fluid's op auc keeps from step to step, each of two labels in a tensor of its own.
+type Counts struct {
+	Bins  int
+	Steps int  // whose counts are kept; 0: all steps add to the same ones
+	ring  bool // with Steps: their sum follows, and how many steps there were. Otherwise the newest step is the last
+}
+
+// CountsOf returns how n counts lie, and false if they do not.
+func CountsOf(n, bins, steps int64) (Counts, bool) {
+	c := Counts{Bins: int(bins), Steps: int(steps), ring: steps > 0 && n == (steps+1)*bins+1}
+	return c, c.ring || n == max(steps, 1)*bins || steps == 0 && n == bins+1
+}
+
+// Begin makes room for the counts of a step if it is the first part of it, and returns where they are to be added.
+func (c Counts) Begin(counts []int64, first bool) (at int) {
+	switch {
+	case c.Steps == 0:
+		return 0
+	case !c.ring:
+		at = (c.Steps - 1) * c.Bins
+		if first {
+			copy(counts, counts[c.Bins:])
+			clear(counts[at:])
+		}
+		return at
+	}
+	steps := &counts[len(counts)-1]
+	at = int((*steps%int64(c.Steps)+int64(c.Steps))%int64(c.Steps)) * c.Bins
+	if first {
+		sum := counts[c.Sum():][:c.Bins]
+		for i, n := range counts[at : at+c.Bins] {
+			sum[i] -= n
+		}
+		clear(counts[at : at+c.Bins])
+		*steps++
+	}
+	return at
+}
+
+// Sum returns where the sum of all steps that are kept lies, to which a step is added, too; -1 if there is none.
+func (c Counts) Sum() int {
+	if c.ring {
+		return c.Steps * c.Bins
+	}
+	return -1
+}
+
+// AUC returns the area under the receiver operating characteristic of all rows that are counted. room holds 2*Bins numbers.
+func (c Counts) AUC(positive, negative, room []int64) float64 {
+	switch {
+	case c.ring:
+		return AUC(positive[c.Sum():][:c.Bins], negative[c.Sum():][:c.Bins])
+	case c.Steps < 2:
+		return AUC(positive[:c.Bins], negative[:c.Bins])
+	}
+	clear(room)
+	p, n := room[:c.Bins], room[c.Bins:2*c.Bins]
+	for i := range positive {
+		p[i%c.Bins] += positive[i]
+		n[i%c.Bins] += negative[i]
+	}
+	return AUC(p, n)
+}
+
 // AUC returns the area under the receiver operating characteristic of counted scores: how probable it is that a positive has a larger score than a
 // negative, where two in the same bin count one half. It is 0 if there are no positives or no negatives, as in Fluid.
 func AUC(positive, negative []int64) float64 {

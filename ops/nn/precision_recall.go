@@ -27,20 +27,52 @@ func init() {
 			{Name: "BatchMetrics", Doc: "float64 [6]: the means over classes of precision and recall, the F1 of these, and precision, recall and F1 of the sums over classes"},
 			{Name: "AccumMetrics", Doc: "likewise of all rows so far"},
 			{Name: "AccumStatesInfo", Doc: "the variable of StatesInfo"}},
-		Attrs: []ops.Attr{{Name: "class_number", Doc: "number of classes", Kind: int32(0), Check: func(op *program.Op) error {
-			if n, ok := op.Int("class_number"); ok && (n < 1 || n > mostSamples) {
-				return errors.New("1 to 1048576 classes")
-			}
-			return nil
-		}}},
+		Attrs:     precisionAttrs,
 		Infer:     inferPrecisionRecall,
 		Cost:      opkit.PerElement(2),
 		Bind:      opkit.BindFloats("MaxProbs", bindPrecisionRecall[float32], bindPrecisionRecall[float64]),
 		MixesRows: opkit.Mixes,
 		InPlace:   map[string]string{"AccumStatesInfo": "StatesInfo"},
 		State:     map[string]ops.Merge{"AccumStatesInfo": ops.MergeSum},
+		Recounts:  &ops.Recount{Type: "precision_recall_of_counts", Out: "AccumMetrics", Counts: map[string]string{"StatesInfo": "AccumStatesInfo"}},
+	})
+	ops.Register(ops.Def{
+		Type:    "precision_recall_of_counts",
+		Doc:     "Precision, recall and F1 of the rows that precision_recall has counted. No gradient flows through it.",
+		Inputs:  []ops.Slot{{Name: "StatesInfo", Doc: "float [class_number, 4], as AccumStatesInfo of precision_recall"}},
+		Outputs: []ops.Slot{{Name: "AccumMetrics", Doc: "float64 [6], as of precision_recall"}},
+		Attrs:   precisionAttrs,
+		Infer: func(s *ops.Shapes) error {
+			if err := s.IsFloat("StatesInfo"); err != nil {
+				return err
+			}
+			if classes := s.Int("class_number"); !ops.Compatible(s.In("StatesInfo").Dims, []int64{classes, 4}) {
+				return s.Errorf("StatesInfo", "dims [%d 4]", classes)
+			}
+			s.Set("AccumMetrics", tensor.Float64, 6)
+			return nil
+		},
+		Cost:      opkit.PerElement(2),
+		Bind:      opkit.BindFloats("StatesInfo", bindPrecisionOfCounts[float32], bindPrecisionOfCounts[float64]),
+		MixesRows: opkit.Mixes,
 	})
 }
+
+func bindPrecisionOfCounts[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
+	counts, all := b.In("StatesInfo"), orScratch[float64](b, "AccumMetrics", 6)
+	return func(context.Context) error {
+		metrics(all.Float64s(), tensor.Data[T](counts))
+		return nil
+	}, nil
+}
+
+// precisionAttrs are those of precision_recall and of what reads its counts.
+var precisionAttrs = []ops.Attr{{Name: "class_number", Doc: "number of classes", Kind: int32(0), Check: func(op *program.Op) error {
+	if n, ok := op.Int("class_number"); ok && (n < 1 || n > mostSamples) {
+		return errors.New("1 to 1048576 classes")
+	}
+	return nil
+}}}
 
 func inferPrecisionRecall(s *ops.Shapes) error {
 	if err := s.IsFloat("MaxProbs"); err != nil {

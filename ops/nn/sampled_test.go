@@ -127,6 +127,9 @@ var sampledCases = []Case{
 			"AccumMetrics": One(Floats(dims{6}, (2./3+1./3+0)/3, (2./4+1./2+1)/3, 2*(1./3)*(2./3)/(1./3+2./3), 3./7, 3./6, 2*(3./7)*(3./6)/(3./7+3./6))),
 			// true negatives are what is left of the weight of 5
 			"AccumStatesInfo": One(Floats(dims{3, 4}, 2, 1, 1, 2, 1, 2, 2, 1, 0, 1, 5, 0))}},
+	{Name: "by hand", Type: "precision_recall_of_counts", Attrs: attrs{"class_number": int32(3)}, NoFloat32: true,
+		Inputs: slots{"StatesInfo": One(Floats(dims{3, 4}, 2, 1, 1, 2, 1, 2, 2, 1, 0, 1, 5, 0))},
+		Want:   slots{"AccumMetrics": One(Floats(dims{6}, (2./3+1./3+0)/3, (2./4+1./2+1)/3, 2*(1./3)*(2./3)/(1./3+2./3), 3./7, 3./6, 2*(3./7)*(3./6)/(3./7+3./6)))}},
 }
 
 func TestSampledLossesOfWhatDoesNotFit(t *testing.T) {

@@ -105,7 +105,7 @@ func (r *runner) newCoordinator(known *placements, peers *cluster.Peers, placed 
 	if err != nil {
 		return nil, err
 	}
-	same := received(p)
+	same, fetches := received(p), ops.NewFetches(p, loss)
 	var save *program.Program
 	if (spec.MaxAhead > 0 || spec.Evaluation.GetWaits()) && !spec.Fed {
 		if save, err = r.program(placement.SaveProgram, program.StageSave); err != nil {
@@ -128,7 +128,7 @@ func (r *runner) newCoordinator(known *placements, peers *cluster.Peers, placed 
 		Servers:        servers, Save: save, Constant: r.start().constant(p), Constants: constantNames(p), Checkpoints: checkpointsOf(r),
 		Awaits: r.spec.History, Back: back, Placement: placement, Placed: placed, Offer: known.add, Peer: peers.Server,
 		Live: r.registry.Live, Follow: following(spec), Log: r.log, Times: r.recording.times,
-		Merge: func(reports []*rpc.TrainerStep) ([]*job.Value, error) { return mergeReports(p, loss, same, reports) },
+		Merge: func(reports []*rpc.TrainerStep) ([]*job.Value, error) { return mergeReports(p, fetches, same, reports) },
 	}), nil
 }
 
@@ -272,12 +272,14 @@ func lossMerge(p *program.Program) (ops.Merge, error) {
 	return ops.MergeMean, nil
 }
 
-// received lists what a trainer program receives from servers: all trainers have the same values.
+// received lists what a trainer program receives from servers, and what it computes from that alone once a round is over: all trainers have the same values.
 func received(p *program.Program) map[string]bool {
-	names := map[string]bool{}
+	names, over := map[string]bool{}, false
 	for _, op := range p.Global().Ops {
-		for _, name := range op.Outputs["Out"] {
-			names[name] = names[name] || op.Type == "recv"
+		over = over || op.Type == "recv"
+		alike := op.Type == "recv" || over && !slices.ContainsFunc(op.InputNames(), func(name string) bool { return !names[name] })
+		for _, name := range op.OutputNames() {
+			names[name] = alike || names[name] && !over
 		}
 	}
 	return names
@@ -285,7 +287,7 @@ func received(p *program.Program) map[string]bool {
 
 // mergeReports makes one list of values of what the trainers fetched in one step. same are the variables that have one value for all. A pending report
 // may lack values that servers hold; then another report has them, or none.
-func mergeReports(p *program.Program, loss ops.Merge, same map[string]bool, reports []*rpc.TrainerStep) ([]*job.Value, error) {
+func mergeReports(p *program.Program, fetches *ops.Fetches, same map[string]bool, reports []*rpc.TrainerStep) ([]*job.Value, error) {
 	rows := reports[0].GlobalRows
 	if one := reports[0]; len(reports) == 1 && (one.Rows == rows || one.Rows == 0) {
 		return reports[0].Fetched, nil
@@ -316,7 +318,7 @@ func mergeReports(p *program.Program, loss ops.Merge, same map[string]bool, repo
 			}
 			parts = append(parts, executor.Part{Value: t, Rows: report.Rows, Weight: report.Weight})
 		}
-		merged, err := executor.MergeFetch(declared, loss, rows, parts)
+		merged, err := executor.MergeFetch(declared, fetches.Of(value.Name), rows, parts)
 		if err != nil {
 			return nil, err
 		}

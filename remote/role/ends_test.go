@@ -177,7 +177,7 @@ func TestReceivedValuesAreNotAveraged(t *testing.T) {
 		}
 		reports = append(reports, &rpc.TrainerStep{Rows: rows, GlobalRows: 8, Fetched: []*job.Value{value("rate", rate), value("loss", float32(rows))}})
 	}
-	merged, err := mergeReports(p, ops.MergeMean, received(p), reports)
+	merged, err := mergeReports(p, ops.NewFetches(p, ops.MergeMean), received(p), reports)
 	if err != nil {
 		t.Fatal(err)
 	}

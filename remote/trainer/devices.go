@@ -30,7 +30,8 @@ type devices struct {
 	others  []*device
 	index   int64           // of the first device of the trainer among all of the generation
 	of      int64           // devices of the generation
-	loss    ops.Merge       // how gradients merge, and what is fetched
+	loss    ops.Merge       // how gradients merge
+	fetches *ops.Fetches    // how what devices fetch becomes one value
 	keep    []string        // what each device computes that is merged: gradients, and sparse gradients as they travel
 	places  map[string]int  // in keep, by name
 	states  []string        // persistable variables that the first half writes
@@ -75,6 +76,7 @@ func newDevices(c *Comm, p *program.Program, count, position, trainers int, opti
 		places: map[string]int{}, later: map[string]bool{}, old: map[string]*tensor.Tensor{}, rooms: map[string]*merge.RowsRoom{}}
 	loss, _ := b.Ops[at].Int("merge")
 	d.loss = ops.Merge(loss)
+	d.fetches = ops.NewFetches(p, d.loss)
 	for _, op := range b.Ops[:at] {
 		_, writes := b.Touches(op)
 		for name := range writes {
@@ -362,7 +364,7 @@ func (d *devices) fetched(names []string, values []*tensor.Tensor) ([]*tensor.Te
 		}
 		at++
 		var err error
-		if merged[i], err = executor.MergeFetch(declared, d.loss, rows, parts); err != nil {
+		if merged[i], err = executor.MergeFetch(declared, d.fetches.Of(name), rows, parts); err != nil {
 			return nil, err
 		}
 	}
