@@ -19,9 +19,9 @@ func init() {
 	opkit.Register(ops.Def{
 		Type: "grid_sampler",
 		Doc: "Takes pixels of images from places that a grid names (Jaderberg et al. 2015): Output[n, c, i, j] is X[n, c] at the place (x, y) = Grid[n, i, j]. Coordinates go from -1, " +
-			"left or above, to 1. Between pixels it interpolates linearly, or takes the nearest.",
-		Inputs:  []ops.Slot{{Name: "X", Doc: "float [N, C, H, W]"}, {Name: "Grid", Doc: "[N, height, width, 2]"}},
-		Outputs: []ops.Slot{{Name: "Output", Doc: "[N, C, height, width]"}},
+			"left or above, to 1. Between pixels it interpolates linearly, or takes the nearest. Of volumes it takes elements at places (x, y, z).",
+		Inputs:  []ops.Slot{{Name: "X", Doc: "float [N, C, H, W], or [N, C, D, H, W]"}, {Name: "Grid", Doc: "[N, height, width, 2], or [N, depth, height, width, 3]"}},
+		Outputs: []ops.Slot{{Name: "Output", Doc: "[N, C, height, width], or [N, C, depth, height, width]"}},
 		Attrs: []ops.Attr{alignCornersAttr,
 			{Name: "mode", Doc: "bilinear or nearest", Default: "bilinear", Check: named("mode", "bilinear", "nearest")},
 			{Name: "padding_mode", Doc: "what lies beyond the border: zeros, border for the pixels of the border, or reflection for the image as in a mirror at each border", Default: "zeros",
@@ -41,18 +41,18 @@ func init() {
 	opkit.Register(ops.Def{
 		Type: "affine_grid",
 		Doc: "Makes the grid of an affine map for grid_sampler (Jaderberg et al. 2015): Output[n, i, j] = Theta[n] times (x, y, 1), where x and y are the coordinates of pixel (i, j), " +
-			"from -1 to 1.",
-		Inputs: []ops.Slot{{Name: "Theta", Doc: "float [N, 2, 3]"}, {Name: "OutputShape", Dispensable: true,
+			"from -1 to 1. For volumes it is Theta[n] times (x, y, z, 1).",
+		Inputs: []ops.Slot{{Name: "Theta", Doc: "float [N, 2, 3], or [N, 3, 4]"}, {Name: "OutputShape", Dispensable: true,
 			Doc: "numbers in place of output_shape"}},
-		Outputs: []ops.Slot{{Name: "Output", Doc: "[N, H, W, 2]"}},
-		Attrs: []ops.Attr{{Name: "output_shape", Doc: "N, C, H and W of the images that the grid is for; N and C are not read", Default: []int32{}, Tensor: "OutputShape"},
+		Outputs: []ops.Slot{{Name: "Output", Doc: "[N, H, W, 2], or [N, D, H, W, 3]"}},
+		Attrs: []ops.Attr{{Name: "output_shape", Doc: "N, C, H and W of the images that the grid is for, or N, C, D, H and W; N and C are not read", Default: []int32{}, Tensor: "OutputShape"},
 			alignCornersAttr},
 		Infer:     inferAffineGrid,
 		Cost:      opkit.PerElement(4),
 		Bind:      opkit.BindFloats("Theta", bindAffineGrid[float32], bindAffineGrid[float64]),
 		MixesRows: opkit.RowsOnlyIn("Theta"),
 	}, opkit.Gradient{
-		Doc:    "dTheta[n] sums dOutput times (x, y, 1) over all pixels.",
+		Doc:    "dTheta[n] sums dOutput times (x, y, 1), or (x, y, z, 1), over all pixels.",
 		Inputs: []string{"Theta"},
 		Wrt:    []string{"Theta"},
 		Cost:   opkit.PerElement(6),
@@ -77,31 +77,52 @@ func inferGridSampler(s *ops.Shapes) error {
 	if err := s.SameType("X", "Grid"); err != nil {
 		return err
 	}
-	if err := s.Rank("X", 4); err != nil {
-		return err
-	}
 	x, grid := s.In("X").Dims, s.In("Grid").Dims
-	if len(grid) != 4 || !opkit.Agree(grid[0], x[0]) || !opkit.Agree(grid[3], 2) {
-		return s.Errorf("Grid", "dims [%d, height, width, 2]", x[0])
+	if len(x) != 4 && len(x) != 5 {
+		return s.Errorf("X", "images of rank 4, or volumes of rank 5")
 	}
-	if x[2] == 0 || x[3] == 0 {
+	axes := len(x) - 2
+	if len(grid) != len(x) || !opkit.Agree(grid[0], x[0]) || !opkit.Agree(grid[1+axes], int64(axes)) {
+		return s.Errorf("Grid", "dims [%d, height, width, 2], or [%d, depth, height, width, 3] for volumes", x[0], x[0])
+	}
+	if slices.Contains(x[2:], 0) {
 		return s.Errorf("X", "images with pixels")
 	}
-	s.Set("Output", s.In("X").DType, x[0], x[1], grid[1], grid[2])
+	s.Set("Output", s.In("X").DType, slices.Concat(x[:2], grid[1:1+axes])...)
 	return nil
 }
 
-// A sampler knows how coordinates of a grid are places of an image.
+// A sampler knows how coordinates of a grid are places of an image, or of a volume.
 type sampler struct {
-	channels, height, width, places int
-	align, nearest, border, mirror  bool
+	channels, places               int
+	extents                        [3]int // of width, height and depth, which is 1 for an image
+	axes                           int    // 2 or 3: the coordinates of a place
+	align, nearest, border, mirror bool
 }
 
 func newSampler(b *ops.Binding, x, grid []int64) *sampler {
-	return &sampler{
-		channels: int(x[1]), height: int(x[2]), width: int(x[3]), places: opkit.Count(grid[1:3]),
+	s := &sampler{
+		channels: int(x[1]), extents: [3]int{1, 1, 1}, axes: len(x) - 2, places: opkit.Count(grid[1 : len(grid)-1]),
 		align: b.Bool("align_corners"), nearest: b.Str("mode") == "nearest", border: b.Str("padding_mode") == "border", mirror: b.Str("padding_mode") == "reflection",
 	}
+	for axis := range s.axes {
+		s.extents[axis] = int(x[len(x)-1-axis])
+	}
+	return s
+}
+
+// plane is the number of elements of a channel.
+func (s *sampler) plane() int { return s.extents[0] * s.extents[1] * s.extents[2] }
+
+// corners is the number of elements around a place.
+func (s *sampler) corners() int { return 1 << s.axes }
+
+// at returns a place of the grid along each axis.
+func at[T tensor.Float](s *sampler, coordinates []T) (p [3]axisPlace) {
+	for axis, g := range coordinates[:s.axes] {
+		p[axis] = s.axis(float64(g), s.extents[axis])
+	}
+	return p
 }
 
 // An axisPlace is a coordinate as two neighbouring pixels of an axis, the share of the second, and the change of the share with the coordinate.
@@ -155,35 +176,39 @@ func mirrored(v float64, extent int, align bool) (at, turned float64) {
 	return v + low, turned
 }
 
-// corner is one of the four pixels around a place: its index in a plane, -1 beyond the image, its weight, and how the weight changes with x and y.
-func (s *sampler) corner(x, y axisPlace, k int) (at int, weight, byX, byY float64) {
-	column, row := x.first+k%2, y.first+k/2
-	wx, wy, dx, dy := 1-x.share, 1-y.share, -x.slope, -y.slope
-	if k%2 == 1 {
-		wx, dx = x.share, x.slope
+// corner is one of the four pixels around a place, or of eight elements of a volume: its index in a channel, -1 beyond the image, its weight, and how the weight changes with x, y and z.
+func (s *sampler) corner(p *[3]axisPlace, k int) (at int, weight float64, by [3]float64) {
+	var w, d [3]float64
+	inside, step := true, 1
+	for axis := range w {
+		place := p[axis].first + k>>axis&1
+		w[axis], d[axis] = 1-p[axis].share, -p[axis].slope
+		if k>>axis&1 == 1 {
+			w[axis], d[axis] = p[axis].share, p[axis].slope
+		}
+		inside = inside && place >= 0 && place < s.extents[axis]
+		at += place * step
+		step *= s.extents[axis]
 	}
-	if k/2 == 1 {
-		wy, dy = y.share, y.slope
-	}
-	if at = row*s.width + column; column < 0 || column >= s.width || row < 0 || row >= s.height {
+	if !inside {
 		at = -1
 	}
-	return at, wx * wy, dx * wy, wx * dy
+	return at, w[0] * w[1] * w[2], [3]float64{d[0] * w[1] * w[2], w[0] * d[1] * w[2], w[0] * w[1] * d[2]}
 }
 
 func bindGridSampler[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	x, grid, out := b.In("X"), b.In("Grid"), b.Out("Output")
 	s, n := newSampler(b, x.Dims(), grid.Dims()), int(x.Dims()[0])
-	plane := s.height * s.width
+	plane := s.plane()
 	return b.Loops(ops.Loop{N: n, Run: func(_, from, to int) error {
 		for i := from; i < to; i++ {
-			image, at := tensor.Data[T](x)[i*s.channels*plane:][:s.channels*plane], tensor.Data[T](grid)[i*s.places*2:][:s.places*2]
+			image, coordinates := tensor.Data[T](x)[i*s.channels*plane:][:s.channels*plane], tensor.Data[T](grid)[i*s.places*s.axes:][:s.places*s.axes]
 			made := tensor.Data[T](out)[i*s.channels*s.places:][:s.channels*s.places]
 			clear(made)
 			for p := range s.places {
-				px, py := s.axis(float64(at[2*p]), s.width), s.axis(float64(at[2*p+1]), s.height)
-				for k := range 4 {
-					pixel, weight, _, _ := s.corner(px, py, k)
+				place := at(s, coordinates[p*s.axes:])
+				for k := range s.corners() {
+					pixel, weight, _ := s.corner(&place, k)
 					if pixel < 0 || weight == 0 {
 						continue
 					}
@@ -200,19 +225,19 @@ func bindGridSampler[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 func bindGridSamplerGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	x, grid, dout, dx, dgrid := b.In("X"), b.In("Grid"), b.In("Output@GRAD"), b.Out("X@GRAD"), b.Out("Grid@GRAD")
 	s, n := newSampler(b, x.Dims(), grid.Dims()), int(x.Dims()[0])
-	plane := s.height * s.width
+	plane := s.plane()
 	return b.Loops(ops.Loop{N: n, Run: func(_, from, to int) error {
 		for i := from; i < to; i++ {
-			image, at := tensor.Data[T](x)[i*s.channels*plane:][:s.channels*plane], tensor.Data[T](grid)[i*s.places*2:][:s.places*2]
+			image, coordinates := tensor.Data[T](x)[i*s.channels*plane:][:s.channels*plane], tensor.Data[T](grid)[i*s.places*s.axes:][:s.places*s.axes]
 			g := tensor.Data[T](dout)[i*s.channels*s.places:][:s.channels*s.places]
 			if dx != nil {
 				clear(tensor.Data[T](dx)[i*s.channels*plane:][:s.channels*plane])
 			}
 			for p := range s.places {
-				px, py := s.axis(float64(at[2*p]), s.width), s.axis(float64(at[2*p+1]), s.height)
-				byX, byY := 0.0, 0.0
-				for k := range 4 {
-					pixel, weight, slopeX, slopeY := s.corner(px, py, k)
+				place := at(s, coordinates[p*s.axes:])
+				var sums [3]float64
+				for k := range s.corners() {
+					pixel, weight, by := s.corner(&place, k)
 					if pixel < 0 {
 						continue
 					}
@@ -221,12 +246,15 @@ func bindGridSamplerGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 						if dx != nil {
 							tensor.Data[T](dx)[(i*s.channels+c)*plane+pixel] += T(share * weight)
 						}
-						byX += share * slopeX * float64(image[c*plane+pixel])
-						byY += share * slopeY * float64(image[c*plane+pixel])
+						for axis := range s.axes {
+							sums[axis] += share * by[axis] * float64(image[c*plane+pixel])
+						}
 					}
 				}
 				if dgrid != nil {
-					tensor.Data[T](dgrid)[(i*s.places+p)*2], tensor.Data[T](dgrid)[(i*s.places+p)*2+1] = T(byX), T(byY)
+					for axis := range s.axes {
+						tensor.Data[T](dgrid)[(i*s.places+p)*s.axes+axis] = T(sums[axis])
+					}
 				}
 			}
 		}
@@ -238,16 +266,16 @@ func inferAffineGrid(s *ops.Shapes) error {
 	if err := s.IsFloat("Theta"); err != nil {
 		return err
 	}
-	theta := s.In("Theta").Dims
-	if !ops.Compatible(theta, []int64{program.Unknown, 2, 3}) {
-		return s.Errorf("Theta", "dims [N, 2, 3]")
+	theta, shape := s.In("Theta").Dims, s.Ints("output_shape")
+	if len(shape) != 4 && len(shape) != 5 {
+		return opkit.BadAttr(s, "output_shape", "four numbers, or five for volumes")
 	}
-	shape := s.Ints("output_shape")
-	if len(shape) != 4 {
-		return opkit.BadAttr(s, "output_shape", "four numbers")
+	axes := int64(len(shape) - 2)
+	if !ops.Compatible(theta, []int64{program.Unknown, axes, axes + 1}) {
+		return s.Errorf("Theta", "dims [N, %d, %d]", axes, axes+1)
 	}
-	dims := []int64{theta[0], shape[2], shape[3], 2}
-	for i, extent := range dims[1:3] {
+	dims := slices.Concat(theta[:1], shape[2:], []int64{axes})
+	for i, extent := range dims[1 : 1+axes] {
 		switch {
 		case extent == ops.Open:
 			dims[1+i] = program.Unknown
@@ -257,6 +285,33 @@ func inferAffineGrid(s *ops.Shapes) error {
 	}
 	s.Set("Output", s.In("Theta").DType, dims...)
 	return nil
+}
+
+// A gridShape has the extents of a grid: of width, height and depth, which is 1 for images.
+type gridShape struct {
+	axes    int // 2 or 3
+	extents [3]int
+	align   bool
+}
+
+func gridShapeOf(b *ops.Binding, dims []int64) gridShape {
+	g := gridShape{axes: len(dims) - 2, extents: [3]int{1, 1, 1}, align: b.Bool("align_corners")}
+	for axis := range g.axes {
+		g.extents[axis] = int(dims[len(dims)-2-axis])
+	}
+	return g
+}
+
+// places is the number of places.
+func (g *gridShape) places() int { return g.extents[0] * g.extents[1] * g.extents[2] }
+
+// coordinates are x, y and z of place p, from -1 to 1.
+func (g *gridShape) coordinates(p int) (c [3]float64) {
+	for axis, extent := range g.extents {
+		c[axis] = coordinate(p%extent, extent, g.align)
+		p /= extent
+	}
+	return c
 }
 
 // coordinate returns that of pixel i of so many.
@@ -272,14 +327,20 @@ func coordinate(i, extent int, align bool) float64 {
 
 func bindAffineGrid[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	theta, out := b.In("Theta"), b.Out("Output")
-	dims, align := out.Dims(), b.Bool("align_corners")
-	n, height, width := int(dims[0]), int(dims[1]), int(dims[2])
+	shape, n := gridShapeOf(b, out.Dims()), int(out.Dims()[0])
+	axes, places := shape.axes, shape.places()
 	return b.Loops(ops.Loop{N: n, Run: func(_, from, to int) error {
 		for i := from; i < to; i++ {
-			t, grid := tensor.Data[T](theta)[6*i:][:6], tensor.Data[T](out)[i*height*width*2:][:height*width*2]
-			for p := range height * width {
-				x, y := T(coordinate(p%width, width, align)), T(coordinate(p/width, height, align))
-				grid[2*p], grid[2*p+1] = T(t[0]*x)+T(t[1]*y)+t[2], T(t[3]*x)+T(t[4]*y)+t[5]
+			t, grid := tensor.Data[T](theta)[axes*(axes+1)*i:][:axes*(axes+1)], tensor.Data[T](out)[i*places*axes:][:places*axes]
+			for p := range places {
+				c := shape.coordinates(p)
+				for row := range axes {
+					of, sum := t[row*(axes+1):][:axes+1], T(0)
+					for axis := range axes {
+						sum += T(of[axis] * T(c[axis]))
+					}
+					grid[p*axes+row] = sum + of[axes]
+				}
 			}
 		}
 		return nil
@@ -288,22 +349,23 @@ func bindAffineGrid[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 
 func bindAffineGridGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	dout, dtheta := b.In("Output@GRAD"), b.Out("Theta@GRAD")
-	dims, align := dout.Dims(), b.Bool("align_corners")
-	n, height, width := int(dims[0]), int(dims[1]), int(dims[2])
+	shape, n := gridShapeOf(b, dout.Dims()), int(dout.Dims()[0])
+	axes, places := shape.axes, shape.places()
 	return b.Loops(ops.Loop{N: n, Reads: []string{"Output@GRAD"}, Run: func(_, from, to int) error {
 		for i := from; i < to; i++ {
-			g := tensor.Data[T](dout)[i*height*width*2:][:height*width*2]
-			var sums [6]float64
-			for p := range height * width {
-				x, y := coordinate(p%width, width, align), coordinate(p/width, height, align)
-				for k, v := range g[2*p:][:2] {
-					sums[3*k] += float64(v) * x
-					sums[3*k+1] += float64(v) * y
-					sums[3*k+2] += float64(v)
+			g := tensor.Data[T](dout)[i*places*axes:][:places*axes]
+			var sums [12]float64
+			for p := range places {
+				c := shape.coordinates(p)
+				for row, v := range g[p*axes:][:axes] {
+					for axis := range axes {
+						sums[row*(axes+1)+axis] += float64(v) * c[axis]
+					}
+					sums[row*(axes+1)+axes] += float64(v)
 				}
 			}
-			for k, v := range sums {
-				tensor.Data[T](dtheta)[6*i+k] = T(v)
+			for k, v := range sums[:axes*(axes+1)] {
+				tensor.Data[T](dtheta)[axes*(axes+1)*i+k] = T(v)
 			}
 		}
 		return nil

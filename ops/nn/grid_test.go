@@ -54,6 +54,19 @@ var (
 		affine("", attrs{"output_shape": []int32{1, 1, 2, 2}}, Floats(dims{1, 2, 3}, 1, 0, 0, 0, 2, 1), Floats(dims{1, 2, 2, 2}, -1, -1, 1, -1, -1, 3, 1, 3)),
 		affine("borders of pixels", attrs{"output_shape": []int32{1, 1, 1, 2}, "align_corners": false}, Floats(dims{1, 2, 3}, 1, 0, 0, 0, 1, 0),
 			Floats(dims{1, 1, 2, 2}, -0.5, 0, 0.5, 0)),
+		// The middle of a volume, its last element, and half of an element in front of it.
+		atKinks(gridded("volume", nil, counted(1, 1, 2, 2, 2), Floats(dims{1, 1, 1, 3, 3}, 0, 0, 0, 1, 1, 1, -1, -1, -2), Floats(dims{1, 1, 1, 1, 3}, 3.5, 7, 0))),
+		gridded("volumes", nil, Spread(1, 2, 2, 3, 2, 3), Spread(3, 2, 2, 1, 2, 3), nil),
+		gridded("volumes, border", attrs{"padding_mode": "border", "align_corners": false}, Spread(1, 1, 2, 2, 3, 3), Spread(5, 1, 1, 2, 2, 3), nil),
+		gridded("volumes, mirror", attrs{"padding_mode": "reflection"}, Spread(1, 1, 2, 3, 3, 2), Spread(5, 1, 1, 2, 2, 3), nil),
+		func() Case {
+			c := gridded("nearest of a volume", nearestNoGrid, counted(1, 1, 2, 2, 2), Floats(dims{1, 1, 1, 2, 3}, 0.8, -0.9, 0.3, -0.7, 0.6, -0.2), Floats(dims{1, 1, 1, 1, 2}, 5, 2))
+			c.NoFloat32 = true
+			return c
+		}(),
+		affine("volume", attrs{"output_shape": []int32{1, 1, 2, 1, 2}, "align_corners": false}, Floats(dims{1, 3, 4}, 1, 0, 0, 0, 0, 1, 0, 2, 0, 0, 4, 1),
+			Floats(dims{1, 2, 1, 2, 3}, -0.5, 2, -1, 0.5, 2, -1, -0.5, 2, 3, 0.5, 2, 3)),
+		affine("volumes", attrs{"output_shape": []int32{2, 1, 3, 2, 2}}, Spread(1, 2, 3, 4), nil),
 		affine("several", attrs{"output_shape": []int32{2, 1, 3, 2}}, Spread(1, 2, 2, 3), nil),
 	}
 )

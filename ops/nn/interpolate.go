@@ -37,6 +37,14 @@ func init() {
 	}
 }
 
+// of returns the interpolation for X of these dims: that of Paddle 2 which takes the nearest element resizes volumes, too.
+func (i interpolation) of(dims []int64) interpolation {
+	if i.method == "nearest" && i.later && len(dims) == 5 {
+		i.axes = 3
+	}
+	return i
+}
+
 func (i interpolation) register() {
 	layouts := []string{"[N, C, W], or [N, W, C]", "[N, C, H, W], or [N, H, W, C]", "[N, C, D, H, W], or [N, D, H, W, C]"}
 	scale := ops.Attr{Name: "scale", Doc: "size of Out over that of X, before out_h and out_w; 0 for none", Default: float32(0), Tensor: "Scale"}
@@ -44,11 +52,15 @@ func (i interpolation) register() {
 		scale.Default = []float32{}
 		scale.Doc = "size of Out over that of X, one number or one for each axis, before out_h and out_w; empty for none"
 	}
+	layout := layouts[i.axes-1]
+	if i.of(make([]int64, 5)) != i {
+		layout += ", or volumes " + layouts[2]
+	}
 	opkit.Register(ops.Def{
 		Type: i.name,
 		Doc: i.doc + " Place o of an axis lies at o*r in X, where r is the size of X over that of Out; with align_corners r is (size of X - 1)/(size of Out - 1), " +
 			"and without it, bicubic and with align_mode 0 linear ones lie at (o + 0.5)*r - 0.5.",
-		Inputs: []ops.Slot{{Name: "X", Doc: "float " + layouts[i.axes-1]},
+		Inputs: []ops.Slot{{Name: "X", Doc: "float " + layout},
 			{Name: "OutSize", Doc: "the size of Out, as known numbers, before scale", Dispensable: true},
 			{Name: "SizeTensor", Doc: "the size of Out, as variables of one known number each, before scale", Dispensable: true, Duplicable: true},
 			{Name: "Scale", Doc: "known numbers in place of scale", Dispensable: true}},
@@ -77,6 +89,7 @@ func (i interpolation) register() {
 }
 
 func (i interpolation) infer(s *ops.Shapes) error {
+	i = i.of(s.In("X").Dims)
 	if err := checkImages(s, "data_layout", 2+i.axes); err != nil {
 		return err
 	}
@@ -201,7 +214,7 @@ func bindInterpolation[T tensor.Float](i interpolation) opkit.Binder {
 	return func(b *ops.Binding) (ops.Kernel, error) {
 		a := &arranged[T]{b: b, last: channelsLast(b, "data_layout")}
 		dims := firstly(b.In("X").Dims(), a.last)
-		r := resamplings[T](i, b, dims, firstly(b.Out("Out").Dims(), a.last))
+		r := resamplings[T](i.of(dims), b, dims, firstly(b.Out("Out").Dims(), a.last))
 		x, to := a.in("X"), a.out("Out")
 		each, volumes := kernel.ResampleWorkspace(r[0], r[1], r[2]), opkit.Count(dims[:2])
 		work := b.Scratch(x.DType(), b.Parts()*each)
@@ -217,7 +230,7 @@ func bindInterpolationGrad[T tensor.Float](i interpolation) opkit.Binder {
 	return func(b *ops.Binding) (ops.Kernel, error) {
 		a := &arranged[T]{b: b, last: channelsLast(b, "data_layout")}
 		dims := firstly(b.Out("X@GRAD").Dims(), a.last)
-		r := resamplings[T](i, b, dims, firstly(b.In("Out@GRAD").Dims(), a.last))
+		r := resamplings[T](i.of(dims), b, dims, firstly(b.In("Out@GRAD").Dims(), a.last))
 		dout, dx := a.in("Out@GRAD"), a.out("X@GRAD")
 		each, volumes := kernel.ResampleWorkspace(r[0], r[1], r[2]), opkit.Count(dims[:2])
 		work := b.Scratch(dx.DType(), b.Parts()*each)

@@ -54,6 +54,9 @@ var (
 		resized("linear_interp_v2", "channels last", attrs{"out_w": int32(5), "data_layout": "NWC"}, Spread(1, 2, 3, 2), nil),
 		resized("trilinear_interp", "", attrs{"out_d": int32(3), "out_h": int32(2), "out_w": int32(3)}, counted(1, 1, 2, 2, 2),
 			Floats(dims{1, 1, 3, 2, 3}, 0, .5, 1, 2, 2.5, 3, 2, 2.5, 3, 4, 4.5, 5, 4, 4.5, 5, 6, 6.5, 7)),
+		resized("nearest_interp_v2", "volumes", attrs{"out_d": int32(2), "out_h": int32(1), "out_w": int32(4), "align_corners": false}, counted(1, 1, 2, 1, 2), Floats(dims{1, 1, 2, 1, 4}, 0, 0, 1, 1, 2, 2, 3, 3)),
+		resized("nearest_interp_v2", "volumes, channels last", attrs{"scale": []float32{2, 1, 1.5}, "align_corners": false, "data_layout": "NDHWC"}, Spread(1, 1, 2, 2, 2, 3), nil),
+		resized("trilinear_interp_v2", "channels last", attrs{"out_d": int32(3), "out_h": int32(2), "out_w": int32(3), "data_layout": "NDHWC"}, Spread(1, 1, 2, 2, 2, 2), nil),
 		resized("trilinear_interp_v2", "", attrs{"scale": []float32{2, 1, 1.5}, "align_corners": false, "align_mode": int32(0)}, Spread(1, 1, 2, 2, 2, 2), nil),
 	}
 )

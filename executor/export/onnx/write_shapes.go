@@ -269,7 +269,7 @@ func resize(c *call) error {
 	}
 	out := c.Outs("Out")[0].Dims
 	x := c.In("X").Dims
-	if out[2] < 0 || out[3] < 0 || x[2] <= 0 || x[3] <= 0 {
+	if slices.Min(out[2:]) < 0 || slices.Min(x[2:]) <= 0 {
 		return c.refuse(fmt.Sprintf("images of dims %v", x), "known heights and widths")
 	}
 	mode, places, rounding := "linear", "asymmetric", ""
@@ -284,13 +284,15 @@ func resize(c *call) error {
 	case c.Int("align_mode") == 0:
 		places = "half_pixel"
 	}
-	factors := []float32{1, 1, float32(float64(out[2]) / float64(x[2])), float32(float64(out[3]) / float64(x[3]))}
-	for i, f := range factors[2:] {
-		if int64(f*float32(x[2+i])) < out[2+i] { // engines round the size down
-			factors[2+i] = math.Nextafter32(f, 2*f)
+	factors := []float32{1, 1}
+	for i, extent := range out[2:] {
+		f := float32(float64(extent) / float64(x[2+i]))
+		if int64(f*float32(x[2+i])) < extent { // engines round the size down
+			f = math.Nextafter32(f, 2*f)
 		}
+		factors = append(factors, f)
 	}
-	t, err := tensor.FromSlice(factors, 4)
+	t, err := tensor.FromSlice(factors, int64(len(factors)))
 	attributes := attrStr("coordinate_transformation_mode", places)
 	if rounding != "" {
 		return c.last("Out", "Resize", []string{c.in("X"), "", c.constant(t, err)}, attrStr("mode", mode), attributes, attrStr("nearest_mode", rounding))
