@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/executor/export"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/program"
@@ -223,13 +224,18 @@ func newCheckpointExport(c *console) *cobra.Command {
 				return fault.E(fault.InvalidArgument, fault.At("-o"), fault.Got("no directory"), fault.Want("-o DIR"))
 			}
 			return withCheckpoint(cmd.Context(), args[0], func(k *checkpoint.Checkpoint) error {
+				held, err := executor.HoldDirectory(dir)
+				if err != nil {
+					return err
+				}
+				defer held.Release()
 				if err := export.CheckSave(cmd.Context(), dir, variablesOf(k), overwrite); err != nil {
 					return err
 				}
 				if err := k.Export(cmd.Context(), dir); err != nil {
 					return err
 				}
-				_, err := fmt.Fprintf(c.out, "%s: the state after %d steps\n", dir, k.Manifest.Progress.GetSteps())
+				_, err = fmt.Fprintf(c.out, "%s: the state after %d steps\n", dir, k.Manifest.Progress.GetSteps())
 				return err
 			})
 		},

@@ -7,6 +7,7 @@ import (
 
 	"github.com/edl-go/edl/dataset"
 	"github.com/edl-go/edl/dataset/recordio"
+	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
 	"github.com/spf13/cobra"
 	_ "gocloud.dev/blob/s3blob" // datasets at s3://; it adds 12 MB to the command, and no more than 2 ms to its start
@@ -73,6 +74,11 @@ func (f *dataFlags) writeDatasets(c *console, source string, names []string, fil
 	if f.layout.value == recordio.Plain.String() {
 		options.Layout = recordio.Plain
 	}
+	held, err := executor.HoldDirectory(f.dir)
+	if err != nil {
+		return err
+	}
+	defer held.Release()
 	if err := f.noOthers(names); err != nil {
 		return err
 	}

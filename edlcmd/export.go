@@ -82,6 +82,11 @@ func exportModel(ctx context.Context, c *console, f *exportFlags, from string) e
 	if len(f.samples) > 0 && !f.fold {
 		return fault.E(fault.InvalidArgument, fault.At("--sample"), fault.Got("an export that changes no bit"), fault.Want("it together with --fold"))
 	}
+	held, err := executor.HoldDirectory(f.dir)
+	if err != nil {
+		return err
+	}
+	defer held.Release()
 	if bucket.IsURL(from) {
 		dir, found, done, err := fetchModel(ctx, from)
 		if err != nil && f.program == "" { // else a checkpoint, whose errors say more

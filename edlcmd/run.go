@@ -136,6 +136,11 @@ func runProgram(cmd *cobra.Command, c *console, f *runFlags, args []string) (err
 	if err != nil {
 		return err
 	}
+	release, err := f.hold(spec)
+	if err != nil {
+		return err
+	}
+	defer release()
 	if spec.Save != "" && f.where.address == "" { // a listener checks what it writes
 		if err := export.CheckSave(cmd.Context(), spec.Save, p, spec.Overwrite); err != nil {
 			return err
@@ -211,6 +216,29 @@ func runProgram(cmd *cobra.Command, c *console, f *runFlags, args []string) (err
 		return write(runOnce(cmd, c, f, spec, p))
 	}
 	return write(runToEnd(cmd, c, f, spec, p))
+}
+
+// hold keeps other commands and jobs from the directories that this command writes models to. The listener of a cluster holds what its trainers write to.
+func (f *runFlags) hold(spec *job.JobSpec) (release func(), err error) {
+	places := []string{f.export.dir}
+	if !f.where.remote || f.eval.best != "" {
+		places = append(places, spec.Save)
+	}
+	var held []*executor.Hold
+	release = func() {
+		for _, h := range held {
+			h.Release()
+		}
+	}
+	for _, dir := range places {
+		h, err := executor.HoldDirectory(dir)
+		if err != nil {
+			release()
+			return nil, err
+		}
+		held = append(held, h)
+	}
+	return release, nil
 }
 
 // dropEmpty removes a folder if nothing is in it: what PrepareSave has made for a run that then failed.
@@ -344,7 +372,9 @@ func runToEnd(cmd *cobra.Command, c *console, f *runFlags, spec *job.JobSpec, p 
 			}
 		}()
 	}
-	result.summary, err = e.Train(ctx, p, run, func(s executor.StepResult) error {
+	ending, release := f.endsWithStep(ctx, c, spec, p)
+	defer release()
+	result.summary, err = e.Train(ending.train, p, run, func(s executor.StepResult) error {
 		for _, line := range said {
 			fmt.Fprintln(c.err, line)
 		}
@@ -360,12 +390,20 @@ func runToEnd(cmd *cobra.Command, c *console, f *runFlags, spec *job.JobSpec, p 
 		}
 		s.Fetched = s.Fetched[:len(what.names)]
 		result.means.add(what.names, s)
-		if err := r.step(s); err != nil || evaluates == nil || evaluates.byTrainers != nil {
+		err := r.step(s)
+		if err == nil {
+			err = ending.after()
+		}
+		if err != nil || evaluates == nil || evaluates.byTrainers != nil {
 			return err
 		}
 		return evaluates.after(ctx, s)
 	})
+	if stopped := ending.ended(c.err, begins, result.summary, err); stopped != nil {
+		return stopped
+	}
 	if err != nil {
+		f.sayLost(ctx, c.err, spec, p)
 		return f.tables.unseen(err)
 	}
 	var came outcome

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -14,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/layers"
 	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/proto/rpc"
@@ -125,6 +127,41 @@ func TestSignalsEndRuns(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A run with --save that gets a signal ends after its step, and the next one goes on there.
+func TestSignalsSaveTheState(t *testing.T) {
+	edl, args, model := edlFile(t), endless(t), filepath.Join(t.TempDir(), "model")
+	var said bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), edl, append(args, "--save", model)...)
+	cmd.Stderr = &said
+	if line := firstLine(t, cmd); !strings.HasPrefix(line, "pass 0  step 0") {
+		t.Fatalf("first line %q, %s", line, &said)
+	}
+	var diagnostics strings.Builder
+	for _, second := range [][]string{{"--save", model}, {"--export", model, "--export-fetch", "fc_0.tmp_1"}} { // while the first one trains
+		if code := run(t.Context(), append(args, second...), strings.NewReader(""), io.Discard, &diagnostics); code != 2 || !strings.Contains(diagnostics.String(), model+": invalid argument: got a directory that another") {
+			t.Errorf("a second run has ended with %d: %s", code, &diagnostics)
+		}
+		diagnostics.Reset()
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if code := exitCode(t, cmd); code != 143 || !strings.Contains(said.String(), " steps is in "+model) || !strings.HasSuffix(said.String(), "\nedl: terminated\n") {
+		t.Errorf("ended with %d: %s", code, &said)
+	}
+	progress, _, err := executor.ReadProgress(model)
+	if err != nil || progress.Steps == 0 || !strings.Contains(said.String(), fmt.Sprintf("after %d steps", progress.Steps)) {
+		t.Errorf("the state is that after %d steps, %v: %s", progress.Steps, err, &said)
+	}
+	next := exec.CommandContext(t.Context(), edl, append(args, "--params", model)...)
+	next.Stderr = &bytes.Buffer{}
+	if line, want := firstLine(t, next), fmt.Sprintf("step %d ", progress.Steps); !strings.Contains(line, want) {
+		t.Errorf("goes on with %q, want %q", line, want)
+	}
+	_ = next.Process.Signal(syscall.SIGTERM)
+	exitCode(t, next)
 }
 
 // A listener that is terminated ends its jobs in order, and leaves no process behind.

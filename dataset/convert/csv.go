@@ -18,6 +18,7 @@ import (
 	"github.com/edl-go/edl/dataset"
 	"github.com/edl-go/edl/dataset/internal/interrupt"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/bytemark"
 	"github.com/edl-go/edl/tensor"
 )
 
@@ -62,7 +63,7 @@ func CSV(ctx context.Context, r io.Reader, w dataset.RecordWriter, options CSVOp
 // eachRow calls f with every row of a table and the line on which it begins. f does not keep the row. All rows have as many columns as the first. comma
 // separates columns; 0 stands for ','.
 func eachRow(ctx context.Context, r io.Reader, comma rune, f func(row []string, line int) error) error {
-	guard := &lineGuard{r: r}
+	guard := &lineGuard{r: bytemark.Skip(r)}
 	rows := csv.NewReader(guard)
 	rows.ReuseRecord, rows.TrimLeadingSpace = true, comma != '\t' // a tab that leads is an empty column
 	if comma != 0 {

@@ -246,7 +246,7 @@ func TestJSONLinesFaults(t *testing.T) {
 		field, says string
 	}{
 		`{"x": [1, 2`:          {"x:int64", "ends within its JSON object"},
-		`[1]`:                  {"x:int64", "no JSON object"},
+		`[1]`:                  {"x:int64", "a line with an array"},
 		`null`:                 {"x:int64", "no JSON object"},
 		`{"x": 1} {"x": 2}`:    {"x:int64", "no JSON object"},
 		`{"y": 1}`:             {"x:int64", `variable "x": not found`},
@@ -300,4 +300,44 @@ func FuzzLines(f *testing.F) {
 			t.Fatal(w.wrong)
 		}
 	})
+}
+
+// Classes 0 and -1 would both be 0: the labels of one file are told apart, or refused.
+func TestLabelsThatWouldBeOneClass(t *testing.T) {
+	for text, says := range map[string][]string{"0 1:1\n1 1:1\n-1 1:1\n": {"line 3", "label -1, and 0 in line 1"}, "-1 1:1\n1 1:1\n0 1:1\n": {"line 3", "label 0, and -1 in line 1"}} {
+		_, err := LibSVM(background, strings.NewReader(text), &shown{}, LibSVMOptions{LabelDType: tensor.Int64})
+		if !errors.Is(err, fault.InvalidArgument) || !strings.Contains(err.Error(), says[0]) || !strings.Contains(err.Error(), says[1]) {
+			t.Errorf("%q: %v", text, err)
+		}
+		if n, err := LibSVM(background, strings.NewReader(text), &shown{}, LibSVMOptions{LabelDType: tensor.Float32}); err != nil || n != 3 {
+			t.Errorf("%q as numbers: %d, %v", text, n, err)
+		}
+	}
+	if _, err := Text(background, strings.NewReader("0\ta\n-1\ta\n"), &shown{}, TextOptions{Keys: true}); !errors.Is(err, fault.Corrupt) || !strings.Contains(err.Error(), "line 2") {
+		t.Errorf("a text with a label below 0: %v", err)
+	}
+}
+
+// A byte order mark is no part of a label, a word or an object.
+func TestByteOrderMarkOfLines(t *testing.T) {
+	var text, svm, json, table shown
+	_, first := Text(background, strings.NewReader("\ufeff1\ta\n"), &text, TextOptions{Vocabulary: vocabulary(t, "a")})
+	_, second := LibSVM(background, strings.NewReader("\ufeff1 2:3\n"), &svm, LibSVMOptions{LabelDType: tensor.Int64})
+	_, third := JSONLines(background, strings.NewReader("\ufeff{\"a\": 4}\n"), &json, JSONLinesOptions{Fields: fields(t, "a:int64")})
+	_, fourth := CSV(background, strings.NewReader("\ufeff\"a\",b\n5,6\n"), &table, CSVOptions{Header: true, LabelDType: tensor.Int64, Features: []string{"a"}})
+	if err := errors.Join(first, second, third, fourth); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		got  shown
+		want string
+	}{{text, "int64[1 1][0][[0 1]] int64[1][1]"}, {svm, "int64[1 1][2][[0 1]] float32[1 1][3][[0 1]] int64[1][1]"}, {json, "int64[1][4]"}, {table, "float32[1][5] int64[1][6]"}} {
+		if !slices.Equal(c.got.lines, []string{c.want}) {
+			t.Errorf("got %q, want %q", c.got.lines, c.want)
+		}
+	}
+	v, err := ReadVocabulary(background, strings.NewReader("\ufeffa\n"))
+	if err != nil || !slices.Equal(v.Words(), []string{"a"}) {
+		t.Error(v, err)
+	}
 }

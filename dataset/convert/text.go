@@ -24,7 +24,7 @@ type TextOptions struct {
 	Pad    string
 }
 
-// Text converts each line into a sample, and returns the number of samples. A line is a label, which is an integer, a tab, and words between spaces; the sample
+// Text converts each line into a sample, and returns the number of samples. A line is a label, which is a class from 0 on, a tab, and words between spaces; the sample
 // is the sequence of the numbers of the words int64[words, 1], and the label int64[1]. With Next a line has only words, and a sample is all words but the
 // last, and all words but the first; lines of fewer than two words are left out.
 func Text(ctx context.Context, r io.Reader, w dataset.RecordWriter, options TextOptions) (int, error) {
@@ -79,6 +79,9 @@ func (c *textConverter) convert(line string) (sample []*tensor.Tensor, err error
 		var f *fault.Fault
 		if c.label[0], f = parseInt(label); f != nil {
 			return nil, f
+		}
+		if c.label[0] < 0 {
+			return nil, fault.E(fault.Corrupt, fault.Got("the label "+fault.Quote(label)), fault.Want("a class from 0 on"), fault.Hint("number the classes from 0 on"))
 		}
 		text = rest
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/edl-go/edl/dataset/internal/interrupt"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/bytemark"
 )
 
 // UnknownWord is the word of a vocabulary whose number all words have that are not in it.
@@ -147,9 +148,9 @@ func appendNumbers(dst []int64, text string, lower bool, most int, numberOf func
 
 func isSpace(r rune) bool { return strings.ContainsRune(" \t\r\v\f", r) }
 
-// eachLine calls f with each line, without its end, and its number from 1 on. A line has at most maxLine bytes, and is UTF-8.
+// eachLine calls f with each line, without its end, and its number from 1 on. A line has at most maxLine bytes, and is UTF-8. A byte order mark is no part of the first one.
 func eachLine(ctx context.Context, r io.Reader, f func(line string, number int) error) error {
-	lines := bufio.NewScanner(r)
+	lines := bufio.NewScanner(bytemark.Skip(r))
 	lines.Buffer(make([]byte, 64<<10), maxLine)
 	number := 0
 	for lines.Scan() {

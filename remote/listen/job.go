@@ -174,6 +174,7 @@ func (j *Job) run(ctx context.Context) {
 		err = runRoles(ctx, j)
 	}
 	if handedOver(ctx) && !wasStopped(j) {
+		j.state.saves.Release() // for the next listener
 		leave(j)
 		return
 	}

@@ -43,6 +43,7 @@ type jobState struct {
 	unpacked string                // directory that parameters of one file, or of a bucket, were copied into; empty: none
 	exported string                // directory that a checkpoint was exported to; empty: none
 	done     func()                // with the kept state; nil: there is none
+	saves    *executor.Hold        // of spec.save; nil: roles of other machines write there, or an earlier listener has made this ready
 	keep     *expected
 }
 
@@ -59,6 +60,9 @@ func (m *Manager) openState(ctx context.Context, id string, spec *job.JobSpec, p
 	}
 	if spec.Save != "" && launch.Here(m.cfg.Launcher) {
 		if err := executor.FilesOf(ctx).PrepareSave(spec.Save, p); err != nil {
+			return nil, err
+		}
+		if s.saves, err = executor.FilesOf(ctx).Hold(spec.Save); err != nil {
 			return nil, err
 		}
 		if err := export.CheckSave(ctx, spec.Save, p, spec.Overwrite); err != nil {
@@ -287,6 +291,7 @@ func (s *jobState) finish(failed bool) (*job.Progress, error) {
 
 // close removes what the job needed and does not leave.
 func (s *jobState) close() (err error) {
+	s.saves.Release()
 	if s.keep != nil {
 		s.keep.drop()
 	}

@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/policy"
 	"github.com/edl-go/edl/proto/job"
@@ -356,6 +357,10 @@ func takeOver(ctx context.Context, m *Manager, l leftRun) (later func(), _ error
 			begin = again
 		}
 	default:
+		if spec.Save != "" && launch.Here(m.cfg.Launcher) {
+			allowed := jobspec.PolicyOf(l.Policy).Guard(m.cfg.Allowed.Guarded...)
+			begin.saves, _ = executor.FilesOf(policy.With(ctx, allowed)).Hold(spec.Save) // the job goes on also where another process writes there by now: what it has trained counts
+		}
 		err = m.states.inherit(begin, l.Job.Owner, l.id, spec, h.Begin.GetKeep())
 	}
 	if err != nil || ended {

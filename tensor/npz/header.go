@@ -18,6 +18,30 @@ const maxHeader = 64 << 10
 var headerForm = regexp.MustCompile(`^\{'descr': '([<>|=]?[a-z][0-9]+)', 'fortran_order': (True|False), ` +
 	`'shape': \(((?:[0-9]{1,18}, ?)*(?:[0-9]{1,18})?)\), \} *\n$`)
 
+// otherForm is the type of an array whose elements are no numbers, or structures of several fields.
+var otherForm = regexp.MustCompile(`^\{'descr': (?:\[|'[<>|=]?([A-Za-z])[^']{0,40}')`)
+
+// otherElements is why an array of NumPy that has no numbers is refused; nil: the header is not of one.
+func otherElements(header []byte) error {
+	m := otherForm.FindSubmatch(header)
+	if m == nil {
+		return nil
+	}
+	got, hint := "structures of several fields", "save each field as an array of its own"
+	switch string(m[1]) {
+	case "":
+	case "U", "S", "a":
+		got, hint = "texts", "save the numbers that stand for them; a table that looks up texts takes .csv and .jsonl"
+	case "O":
+		got, hint = "objects of Python", "convert it before it is saved, as with x.astype('float32'); rows of different lengths are one array of all elements, with their offsets in an array NAME.lod0"
+	case "M", "m":
+		got, hint = "times", "convert it before it is saved, as with x.astype('int64')"
+	default:
+		return nil
+	}
+	return fault.E(fault.Unsupported, fault.Got("an array of "+got), fault.Want("an array of numbers"), fault.Hint(hint))
+}
+
 // ReadHeader reads what stands before the elements of a .npy file of size bytes. It returns the element type as NumPy names it, such as <f4, the dims, and the number of bytes of elements, which need not
 // be what type and dims ask for. It refuses arrays in column-major order.
 func ReadHeader(r io.Reader, size int64) (description string, dims []int64, bytes int64, err error) {
@@ -51,6 +75,9 @@ func ReadHeader(r io.Reader, size int64) (description string, dims []int64, byte
 	}
 	m := headerForm.FindStringSubmatch(string(text))
 	if m == nil {
+		if err := otherElements(text); err != nil {
+			return "", nil, 0, err
+		}
 		return "", nil, 0, corrupt("header "+fault.Quote(string(text)), "type and shape of a plain array")
 	}
 	if m[2] == "True" {

@@ -92,6 +92,12 @@ func TestWhatReadRefuses(t *testing.T) {
 		{of("w.npy", array("{'descr': '<f4', 'fortran_order': False, 'shape': (999999999999,), }", "1234")), fault.Corrupt},
 		{of("w.npy", array("{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }", "12345")), fault.Corrupt},
 		{of("w.npy", array("{'descr': '<f4', 'fortran_order': True, 'shape': (1, 1), }", "1234")), fault.Unsupported},
+		{of("w.npy", array("{'descr': '<U1', 'fortran_order': False, 'shape': (1,), }", "1234")), fault.Unsupported},
+		{of("w.npy", array("{'descr': '|S4', 'fortran_order': False, 'shape': (1,), }", "1234")), fault.Unsupported},
+		{of("w.npy", array("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }", "1234")), fault.Unsupported},
+		{of("w.npy", array("{'descr': '<M8[ns]', 'fortran_order': False, 'shape': (1,), }", "12345678")), fault.Unsupported},
+		{of("w.npy", array("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }", "1234")), fault.Unsupported},
+		{of("w.npy", array("{'descr': '', 'fortran_order': False, 'shape': (1,), }", "1234")), fault.Corrupt},
 		{of("w.npy", array("{'descr': '>f4', 'fortran_order': False, 'shape': (1,), }", "1234")), fault.Unsupported},
 	} {
 		if _, err := Read(bytes.NewReader(c.b), int64(len(c.b)), Limits{}, every); !errors.Is(err, c.kind) {

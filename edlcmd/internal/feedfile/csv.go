@@ -11,6 +11,7 @@ import (
 
 	"github.com/edl-go/edl/dataset/convert"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/bytemark"
 	"github.com/edl-go/edl/internal/integer"
 	"github.com/edl-go/edl/tensor"
 )
@@ -44,7 +45,7 @@ func readCSV(f io.Reader, dtype tensor.DType, keys bool) (*tensor.Tensor, error)
 
 // readTable reads each field of a table with parse.
 func readTable[D number](f io.Reader, parse func(field string) (D, bool)) (*tensor.Tensor, error) {
-	lines := bufio.NewScanner(f)
+	lines := bufio.NewScanner(bytemark.Skip(f))
 	lines.Buffer(make([]byte, 64<<10), maxRow)
 	var data []D
 	rows, columns := 0, 0

@@ -176,7 +176,7 @@ func TestFilesThatLie(t *testing.T) {
 		"huge":             {array("<f8", "False", "(99999999999,)", nil), fault.Corrupt},
 		"negative":         {array("<f4", "False", "(-1,)", nil), fault.Corrupt},
 		"structure":        {array("<f4', 'x': '", "False", "(1,)", nil), fault.Corrupt},
-		"objects":          {array("|O8", "False", "(1,)", make([]byte, 8)), fault.Corrupt},
+		"objects":          {array("|O8", "False", "(1,)", make([]byte, 8)), fault.Unsupported},
 		"complex":          {array("<c8", "False", "(1,)", make([]byte, 8)), fault.Unsupported},
 		"columns first":    {array("<f4", "True", "(2, 1)", make([]byte, 8)), fault.Unsupported},
 		"later version":    {append([]byte("\x93NUMPY\x03\x00"), whole[8:]...), fault.Unsupported},

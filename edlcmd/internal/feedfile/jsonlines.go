@@ -14,6 +14,7 @@ import (
 
 	"github.com/edl-go/edl/dataset/convert"
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/bytemark"
 	"github.com/edl-go/edl/internal/integer"
 	"github.com/edl-go/edl/internal/jsonline"
 	"github.com/edl-go/edl/program"
@@ -36,7 +37,7 @@ func readField(r io.Reader, declared *program.Var, keys Keys) (*tensor.Tensor, e
 // record, and must have these fields. The value of a record of a variable with LoD levels is an array of rows, or for more levels of such arrays; a row is
 // numbers in order, in arrays that are nested as one likes, and a single number needs none. names has all fields of the first object.
 func readLines(r io.Reader, declared Declared, keys Keys) (all map[string]*tensor.Tensor, names []string, err error) {
-	lines := bufio.NewScanner(r)
+	lines := bufio.NewScanner(bytemark.Skip(r))
 	lines.Buffer(make([]byte, 64<<10), maxLine)
 	fields := map[string]column{}
 	number, objects := 0, 0
@@ -279,8 +280,16 @@ func parseFloat(v json.Token, bits int) (float64, error) {
 
 func unwanted(v json.Token, want string) error {
 	text := fmt.Sprint(v)
-	if s, ok := v.(string); ok {
-		text = fault.Quote(s)
+	switch v := v.(type) {
+	case nil:
+		text = "null"
+	case string:
+		text = fault.Quote(v)
+	case json.Delim:
+		text = "an object"
+		if v == '[' {
+			text = "an array"
+		}
 	}
 	return fault.E(fault.TypeMismatch, fault.Got(text), fault.Want(want))
 }

@@ -144,14 +144,16 @@ func TestLinesThatAreWrong(t *testing.T) {
 		says string
 	}{
 		"":                                     {fault.Corrupt, "no object"},
-		"[1]":                                  {fault.Corrupt, "line 1"},
-		"null":                                 {fault.Corrupt, "line 1"},
+		"[1]":                                  {fault.Corrupt, "line 1: got a line with an array, want one object in each line"},
+		"\"a\"":                                {fault.Corrupt, "got a line with a string, want"},
+		"null":                                 {fault.Corrupt, "got a line that is no JSON object, want"},
+		"{\"x\": [1,null]}":                    {fault.TypeMismatch, "got null"},
 		"{\"x\": [1,2]} {}":                    {fault.Corrupt, "line 1"},
 		"{\"x\": [1,2]}\n\n{\"y\": 1}":         {fault.NotFound, "line 3"},
 		"{\"x\": [1,2,3]}":                     {fault.ShapeMismatch, "a row of 3 numbers"},
 		"{\"x\": [1,\"two\"]}":                 {fault.TypeMismatch, `"two"`},
 		"{\"x\": [1,1e60]}":                    {fault.TypeMismatch, "1e60"},
-		"{\"x\": {\"a\": 1}}":                  {fault.TypeMismatch, "{"},
+		"{\"x\": {\"a\": 1}}":                  {fault.TypeMismatch, "got an object"},
 		"{\"words\": 5}":                       {fault.TypeMismatch, "2 LoD levels"},
 		"{\"words\": [5]}":                     {fault.TypeMismatch, "2 LoD levels"},
 		"{\"words\": [[5.5]]}":                 {fault.TypeMismatch, "5.5"},
@@ -231,6 +233,34 @@ func TestValuesTakeFromTheBudget(t *testing.T) {
 		}
 		if _, err := feedfile.Read(path, v, nil, tensor.NewBudget(bytes-1)); !errors.Is(err, fault.TooLarge) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "\"x\"") {
 			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+// A byte that has changed is found by the checksum of its array, packed or not.
+func TestArchiveWithAChangedByte(t *testing.T) {
+	for _, method := range []uint16{zip.Store, zip.Deflate} {
+		for name, one := range map[string]entry{"x": {"x.npy", array("<f4", "False", "(2, 2)", []byte("0123456789abcdef"))}, "converted": {"x.npy", array("|u1", "False", "(8, 2)", []byte("89abcdef01234567"))}} {
+			content := archive(t, method, one)
+			at := bytes.Index(content, one.content[len(one.content)-16:])
+			if at < 0 { // packed
+				at = bytes.Index(content, []byte("x.npy")) + 60
+			}
+			content[at]++
+			_, err := feedfile.Read(write(t, "x.npz", content), variable(tensor.Float32, -1, 2), nil, nil)
+			if !errors.Is(err, fault.Corrupt) || !strings.Contains(err.Error(), `"x"`) {
+				t.Errorf("%s, method %d: %v", name, method, err)
+			}
+		}
+	}
+}
+
+// Texts have a byte order mark before their first line, if the program that wrote them likes to.
+func TestByteOrderMark(t *testing.T) {
+	for name, text := range map[string]string{"x.csv": "1,2\n3,4\n", "x.jsonl": "{\"x\":[1,2]}\n{\"x\":[3,4]}\n"} {
+		got, err := feedfile.Read(write(t, name, []byte("\ufeff"+text)), variable(tensor.Float32, -1, 2), nil, nil)
+		if err != nil || !slices.Equal(got.Float32s(), []float32{1, 2, 3, 4}) {
+			t.Errorf("%s: %v, %v", name, got, err)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package feedfile
 
 import (
 	"archive/zip"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -100,7 +101,14 @@ func (a *archive) array(name string, dtype tensor.DType) (*tensor.Tensor, error)
 		return nil, err
 	}
 	defer r.Close()
-	return readNPY(r, int64(min(f.UncompressedSize64, math.MaxInt64)), int64(min(f.CompressedSize64, uint64(a.size))), dtype, a.budget)
+	t, err := readNPY(r, int64(min(f.UncompressedSize64, math.MaxInt64)), int64(min(f.CompressedSize64, uint64(a.size))), dtype, a.budget)
+	if err == nil {
+		_, err = io.Copy(io.Discard, r) // nothing is left; compares the checksum
+	}
+	if known := (*fault.Fault)(nil); err != nil && !errors.As(err, &known) {
+		err = fault.E(fault.Corrupt, fault.Got("bytes that cannot be unpacked"), fault.Want("a whole .npz file"), fault.Cause(err))
+	}
+	return t, err
 }
 
 // readArchived reads the array of a variable, which has its name or is the only one.
