@@ -174,7 +174,7 @@ func TestPartsMakeTheWhole(t *testing.T) {
 					return
 				}
 			}
-		}, 16, 5, 0)
+		}, Shuffling{Buffer: 16, Seed: 5})
 		collect := func(part Part) (labels [][]int64, batches []Batch) {
 			for b, err := range newBatcher(rt, BatchOptions{Fields: sampleFields, Rows: rows}).Batches(seq, part) {
 				if err != nil {

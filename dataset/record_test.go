@@ -81,7 +81,7 @@ func TestBatchesAllocateNothingOnceWarm(t *testing.T) {
 	record := imageRecord(t)
 	for _, part := range []Part{{}, {1, 3}} {
 		b := newBatcher(t, BatchOptions{Fields: imageFields, Rows: 16, Slots: 4})
-		next, stop := iter.Pull2(b.Batches(Shuffle(forever(record), 8, 1, 0), part))
+		next, stop := iter.Pull2(b.Batches(Shuffle(forever(record), Shuffling{Buffer: 8, Seed: 1}), part))
 		defer stop()
 		for range 4 {
 			next()
@@ -141,7 +141,7 @@ func BenchmarkPipeline(b *testing.B) {
 	b.ResetTimer()
 	rows := 0
 	for pass := 0; rows < 64*b.N; pass++ {
-		records := Shuffle(d.Records(ctx, 0, d.NumRecords()), 1000, 1, uint64(pass))
+		records := Shuffle(d.Records(ctx, 0, d.NumRecords()), Shuffling{Buffer: 1000, Seed: 1, Pass: uint64(pass)})
 		for batch, err := range Prefetch(ctx, batcher.Batches(records, Part{}), 2) {
 			if err != nil {
 				b.Fatal(err)

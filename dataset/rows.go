@@ -18,8 +18,7 @@ type Selection struct {
 	Part  Part
 	First int64 // number of the first batch that is wanted
 
-	Buffer     int // of the shuffle, as the size of Shuffle; below 2 keeps the order
-	Seed, Pass uint64
+	Shuffling
 
 	// Order yields the records of the stream from a position on, some ranges at a time, in their order. The more it yields at a time, the further Select
 	// sees ahead. Select uses a slice until it asks for the next. Order is called once.
@@ -264,10 +263,10 @@ func (r *selection) fill() (bool, error) {
 		return false, nil
 	}
 	for ; r.before > 0; r.before-- {
-		r.random.Shuffle(r.Buffer, func(int, int) {})
+		r.skip(r.random)
 	}
 	w := r.newWindow(int(n))
-	r.random.Shuffle(int(n), func(i, j int) { w.order[i], w.order[j] = w.order[j], w.order[i] })
+	r.permute(r.random, int(n), func(i, j int) { w.order[i], w.order[j] = w.order[j], w.order[i] })
 	r.span = r.known.take(r.span[:0], n)
 	r.at += n
 	r.windows = append(r.windows, w)

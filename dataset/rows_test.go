@@ -136,7 +136,12 @@ func TestSelectIsBatches(t *testing.T) {
 		o := BatchOptions{Fields: sampleFields, Rows: rapid.IntRange(1, 30).Draw(rt, "rows"), DropLast: rapid.Bool().Draw(rt, "drop last"),
 			Slots: rapid.IntRange(1, 3).Draw(rt, "slots")}
 		buffer := rapid.SampledFrom([]int{0, 1, 2, 5, 17, 30, 64, 500}).Draw(rt, "buffer")
+		by := Shuffling{Buffer: buffer, Group: 1}
+		if buffer%2 == 0 && rapid.Bool().Draw(rt, "pairs stay together") {
+			by.Group = 2
+		}
 		seed, pass := rapid.Uint64().Draw(rt, "seed"), rapid.Uint64Range(0, 3).Draw(rt, "pass")
+		by.Seed, by.Pass = seed, pass
 		b, oracle := newBatcher(rt, o), newBatcher(rt, o)
 		l := d.Loader(context.Background())
 		defer l.Close()
@@ -148,9 +153,9 @@ func TestSelectIsBatches(t *testing.T) {
 			}
 			first := rapid.Int64Range(0, int64(len(ranges.Of(s.list...)))+s.count()/int64(o.Rows)+2).Draw(rt, "first")
 			grain := rapid.SampledFrom([]int64{1, 7, 50, 10000}).Draw(rt, "grain")
-			want := describeAll(rt, oracle.Batches(ShuffleFrom(first*int64(o.Rows), s.whole, buffer, seed, pass), part))
+			want := describeAll(rt, oracle.Batches(ShuffleFrom(first*int64(o.Rows), s.whole, by), part))
 			s.read = nil
-			got := describeAll(rt, b.Select(Selection{Part: part, First: first, Buffer: buffer, Seed: seed, Pass: pass, Order: s.order(grain), Read: s.by(l)}))
+			got := describeAll(rt, b.Select(Selection{Part: part, First: first, Shuffling: by, Order: s.order(grain), Read: s.by(l)}))
 			if !slices.Equal(got, want) {
 				rt.Fatalf("part %+v from batch %d on:\n%s\nwant\n%s", part, first, strings.Join(got, "\n"), strings.Join(want, "\n"))
 			}
@@ -204,7 +209,7 @@ func TestSelectNamesTheWrongRecord(t *testing.T) {
 			l := d.Loader(t.Context())
 			s := &stream{data: d, list: []Range{{From: c.from, To: min(10, c.from+6)}}}
 			var last error
-			for _, err := range newBatcher(t, BatchOptions{Fields: c.fields, Rows: 10}).Select(Selection{Buffer: buffer, Order: s.order(100), Read: s.by(l)}) {
+			for _, err := range newBatcher(t, BatchOptions{Fields: c.fields, Rows: 10}).Select(Selection{Shuffling: Shuffling{Buffer: buffer}, Order: s.order(100), Read: s.by(l)}) {
 				last = err
 			}
 			number, ok := RecordOf(last)
@@ -268,10 +273,10 @@ func TestSelectRefuses(t *testing.T) {
 		"a part that is none":        {Selection{Part: Part{2, 2}, Order: order, Read: none}, fault.InvalidArgument},
 		"an order that ends":         {Selection{Order: failing, Read: none}, fault.Superseded},
 		"no records":                 {Selection{Order: order, Read: none}, fault.Internal},
-		"no records to shuffle":      {Selection{Buffer: 5, Order: order, Read: none}, fault.Internal},
+		"no records to shuffle":      {Selection{Shuffling: Shuffling{Buffer: 5}, Order: order, Read: none}, fault.Internal},
 		"other records":              {Selection{Order: order, Read: other}, fault.Internal},
 		"behind the end":             {Selection{First: math.MaxInt64 / 4, Order: order, Read: none}, fault.OK},
-		"shuffled behind the end":    {Selection{First: math.MaxInt64 / 4, Buffer: 1 << 30, Order: order, Read: none}, fault.OK},
+		"shuffled behind the end":    {Selection{First: math.MaxInt64 / 4, Shuffling: Shuffling{Buffer: 1 << 30}, Order: order, Read: none}, fault.OK},
 	} {
 		if c.selection.Buffer == 1<<30 { // so many windows take too long to skip where records follow
 			c.selection.Order = func(int64) iter.Seq2[[]Range, error] { return func(func([]Range, error) bool) {} }
@@ -305,7 +310,7 @@ func TestSelectAllocatesNearlyNothingOnceWarm(t *testing.T) {
 		b := newBatcher(t, BatchOptions{Rows: 8})
 		for _, part := range []Part{{}, {1, 3}, {0, 2}} {
 			l := d.Loader(t.Context())
-			next, stop := iter.Pull2(b.Select(Selection{Part: part, Buffer: buffer, Order: forever, Read: l.Records}))
+			next, stop := iter.Pull2(b.Select(Selection{Part: part, Shuffling: Shuffling{Buffer: buffer}, Order: forever, Read: l.Records}))
 			for range 20 {
 				if _, err, _ := next(); err != nil {
 					t.Fatal(err)

@@ -107,9 +107,9 @@ func TestPartsOfSequencesMakeTheWhole(t *testing.T) {
 		selected := rapid.Bool().Draw(rt, "selected")
 		collect := func(part Part) (batches []string) {
 			b := newBatcher(rt, BatchOptions{Fields: wordFields, Rows: rows, Slots: 2})
-			seq := b.Batches(Shuffle(documents(rt, list), buffer, 5, 1), part)
+			seq := b.Batches(Shuffle(documents(rt, list), Shuffling{Buffer: buffer, Seed: 5, Pass: 1}), part)
 			if selected {
-				seq = b.Select(Selection{Part: part, Buffer: buffer, Seed: 5, Pass: 1,
+				seq = b.Select(Selection{Part: part, Shuffling: Shuffling{Buffer: buffer, Seed: 5, Pass: 1},
 					Order: func(from int64) iter.Seq2[[]Range, error] {
 						return func(yield func([]Range, error) bool) { yield([]Range{{From: from, To: int64(len(list))}}, nil) }
 					},

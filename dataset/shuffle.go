@@ -8,29 +8,53 @@ import (
 	"github.com/edl-go/edl/dataset/internal/interrupt"
 )
 
-// Shuffle is Fluid's shuffle reader: it fills a buffer with the next size records, yields them in random order, and refills it. The order depends
-// only on size, seed and pass. So all processes that shuffle the same records see the same order, and each pass has another order. A size below 2
-// keeps the order of the records.
+// A Shuffling says in which order records are read.
+type Shuffling struct {
+	Buffer int // records that are shuffled at a time; below 2 keeps their order
+	Group  int // records that follow each other and stay together, as a batch of records of like length; below 2 for none. It divides Buffer
+	Seed   uint64
+	Pass   uint64
+}
+
+// permute calls swap for a random order of n records. Records of a last group that is smaller stay last.
+func (s Shuffling) permute(random *rand.Rand, n int, swap func(i, j int)) {
+	if s.Group < 2 {
+		random.Shuffle(n, swap)
+		return
+	}
+	random.Shuffle(n/s.Group, func(i, j int) {
+		for k := range s.Group {
+			swap(i*s.Group+k, j*s.Group+k)
+		}
+	})
+}
+
+// skip draws what permute draws for a whole buffer.
+func (s Shuffling) skip(random *rand.Rand) { s.permute(random, s.Buffer, func(int, int) {}) }
+
+// Shuffle is Fluid's shuffle reader: it fills a buffer with the next records, yields them in random order, and refills it. The order depends
+// only on s. So all processes that shuffle the same records see the same order, and each pass has another order.
 //
 // The buffer holds copies. Its memory is kept until the iteration ends.
-func Shuffle(records iter.Seq2[Record, error], size int, seed, pass uint64) iter.Seq2[Record, error] {
-	return ShuffleFrom(0, func(int64) iter.Seq2[Record, error] { return records }, size, seed, pass)
+func Shuffle(records iter.Seq2[Record, error], s Shuffling) iter.Seq2[Record, error] {
+	return ShuffleFrom(0, func(int64) iter.Seq2[Record, error] { return records }, s)
 }
 
 // ShuffleFrom yields what Shuffle yields from position from on. It does not read the buffers before that position. open yields the records of the
 // stream from a position on, and none if that is at the end.
-func ShuffleFrom(from int64, open func(from int64) iter.Seq2[Record, error], size int, seed, pass uint64) iter.Seq2[Record, error] {
+func ShuffleFrom(from int64, open func(from int64) iter.Seq2[Record, error], by Shuffling) iter.Seq2[Record, error] {
+	size := int64(by.Buffer)
 	if size < 2 {
 		return open(from)
 	}
 	return func(yield func(Record, error) bool) {
-		s := shuffle{size: size, random: rand.New(rand.NewPCG(seed, pass)), before: from / int64(size), drop: int(from % int64(size))}
-		for r, err := range open(s.before * int64(size)) {
+		s := shuffle{Shuffling: by, random: rand.New(rand.NewPCG(by.Seed, by.Pass)), before: from / size, drop: int(from % size)}
+		for r, err := range open(s.before * size) {
 			if err != nil {
 				yield(Record{}, err)
 				return
 			}
-			if s.add(r); s.filled == size && !s.empty(yield) {
+			if s.add(r); s.filled == s.Buffer && !s.empty(yield) {
 				return
 			}
 		}
@@ -40,21 +64,22 @@ func ShuffleFrom(from int64, open func(from int64) iter.Seq2[Record, error], siz
 
 // ShuffledFirst returns the records at the first count positions of Shuffle, for a stream of n records with numbers from 0. The ranges are in no
 // particular order.
-func ShuffledFirst(count, n int64, size int, seed, pass uint64) []Range {
+func ShuffledFirst(count, n int64, by Shuffling) []Range {
 	count = min(count, n)
+	size := int64(by.Buffer)
 	if size < 2 || count <= 0 {
 		return []Range{{From: 0, To: max(count, 0)}}
 	}
-	random := rand.New(rand.NewPCG(seed, pass))
-	whole := count - count%int64(size)
-	for range whole / int64(size) {
-		random.Shuffle(size, func(int, int) {})
+	random := rand.New(rand.NewPCG(by.Seed, by.Pass))
+	whole := count - count%size
+	for range whole / size {
+		by.skip(random)
 	}
-	buffer := make([]int64, min(int64(size), n-whole))
+	buffer := make([]int64, min(size, n-whole))
 	for i := range buffer {
 		buffer[i] = whole + int64(i)
 	}
-	random.Shuffle(len(buffer), func(i, j int) { buffer[i], buffer[j] = buffer[j], buffer[i] })
+	by.permute(random, len(buffer), func(i, j int) { buffer[i], buffer[j] = buffer[j], buffer[i] })
 	first := []Range{{From: 0, To: whole}}
 	for _, record := range buffer[:count-whole] {
 		first = appendRecord(first, record)
@@ -64,7 +89,7 @@ func ShuffledFirst(count, n int64, size int, seed, pass uint64) []Range {
 
 // A shuffle is the buffer of one iteration.
 type shuffle struct {
-	size   int
+	Shuffling
 	random *rand.Rand
 	before int64 // buffers to skip; their random numbers must still be drawn
 	drop   int   // records of the next buffer to leave out
@@ -87,10 +112,10 @@ func (s *shuffle) empty(yield func(Record, error) bool) bool {
 		return true // at the end of the stream; there may be very many buffers to skip
 	}
 	for ; s.before > 0; s.before-- {
-		s.random.Shuffle(s.size, func(int, int) {})
+		s.skip(s.random)
 	}
 	full := s.buffer[:s.filled]
-	s.random.Shuffle(len(full), func(i, j int) { full[i], full[j] = full[j], full[i] })
+	s.permute(s.random, len(full), func(i, j int) { full[i], full[j] = full[j], full[i] })
 	full = full[min(s.drop, len(full)):]
 	s.filled, s.drop = 0, 0
 	for _, r := range full {

@@ -40,7 +40,7 @@ func order(t testing.TB, records iter.Seq2[Record, error]) (numbers []int64) {
 func TestShufflePermutesEachBuffer(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n, size := rapid.IntRange(0, 100).Draw(rt, "records"), rapid.IntRange(0, 120).Draw(rt, "size")
-		got := order(t, Shuffle(numbered(n), size, 3, 1))
+		got := order(t, Shuffle(numbered(n), Shuffling{Buffer: size, Seed: 3, Pass: 1}))
 		if len(got) != n {
 			rt.Fatalf("%d records of %d", len(got), n)
 		}
@@ -54,7 +54,9 @@ func TestShufflePermutesEachBuffer(t *testing.T) {
 }
 
 func TestShuffleIsAFunctionOfSeedAndPass(t *testing.T) {
-	shuffled := func(seed, pass uint64) string { return fmt.Sprint(order(t, Shuffle(numbered(50), 20, seed, pass))) }
+	shuffled := func(seed, pass uint64) string {
+		return fmt.Sprint(order(t, Shuffle(numbered(50), Shuffling{Buffer: 20, Seed: seed, Pass: pass})))
+	}
 	if first, second := shuffled(1, 0), shuffled(1, 0); first != second {
 		t.Error("the same seed and pass gave two orders")
 	}
@@ -65,7 +67,7 @@ func TestShuffleIsAFunctionOfSeedAndPass(t *testing.T) {
 
 // The order is part of what a checkpoint relies on: it must not change between releases.
 func TestShuffleOrderIsPinned(t *testing.T) {
-	if got := fmt.Sprint(order(t, Shuffle(numbered(8), 8, 1, 0))); got != "[2 7 1 5 6 4 0 3]" {
+	if got := fmt.Sprint(order(t, Shuffle(numbered(8), Shuffling{Buffer: 8, Seed: 1}))); got != "[2 7 1 5 6 4 0 3]" {
 		t.Errorf("order %s", got)
 	}
 }
@@ -75,7 +77,7 @@ func TestShufflePassesErrorsOnAndStops(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	n := 0
-	for _, err := range Shuffle(d.Records(ctx, 0, 10), 4, 1, 0) {
+	for _, err := range Shuffle(d.Records(ctx, 0, 10), Shuffling{Buffer: 4, Seed: 1}) {
 		if n++; !errors.Is(err, context.Canceled) {
 			t.Errorf("got error %v", err)
 		}
@@ -83,7 +85,7 @@ func TestShufflePassesErrorsOnAndStops(t *testing.T) {
 	if n != 1 {
 		t.Errorf("%d values", n)
 	}
-	for range Shuffle(numbered(100), 10, 1, 0) {
+	for range Shuffle(numbered(100), Shuffling{Buffer: 10, Seed: 1}) {
 		if n++; n == 5 {
 			break
 		}
@@ -194,7 +196,7 @@ func TestShuffleFromBehindTheEnd(t *testing.T) {
 	open := func(from int64) iter.Seq2[Record, error] { return numbered(int(max(0, 10-from))) }
 	for _, from := range []int64{10, 11, 1 << 62} {
 		for _, size := range []int{0, 4, 100} {
-			if got := order(t, ShuffleFrom(from, open, size, 1, 0)); len(got) > 0 {
+			if got := order(t, ShuffleFrom(from, open, Shuffling{Buffer: size, Seed: 1})); len(got) > 0 {
 				t.Errorf("%v from position %d on, shuffled by %d", got, from, size)
 			}
 		}

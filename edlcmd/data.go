@@ -17,6 +17,7 @@ import (
 type dataFlags struct {
 	dir        string
 	shards     int
+	byLength   int // records of the training set that are sorted by length at a time; 0 for none
 	compressor *choice
 	layout     *choice
 }
@@ -45,12 +46,17 @@ func (f *dataFlags) add(cmd *cobra.Command) {
 type datasetFile struct {
 	name    string
 	writer  *dataset.ShardWriter
+	sorted  *dataset.ByLength // to the writer; nil where records keep their order
 	records int
 }
 
 // Write implements dataset.RecordWriter.
 func (d *datasetFile) Write(record []byte) error {
-	if err := d.writer.Write(record); err != nil {
+	var to dataset.RecordWriter = d.writer
+	if d.sorted != nil {
+		to = d.sorted
+	}
+	if err := to.Write(record); err != nil {
 		return err
 	}
 	d.records++
@@ -102,6 +108,11 @@ func (f *dataFlags) writeDatasets(c *console, source string, names []string, fil
 		return fault.E(fault.InvalidArgument, fault.At(source), fault.Got("no records"), fault.Want("at least one"))
 	}
 	for _, d := range datasets {
+		if d.sorted != nil {
+			if err := d.sorted.Flush(); err != nil {
+				return err
+			}
+		}
 		if err := d.writer.Close(); err != nil {
 			return err
 		}
@@ -191,12 +202,21 @@ func (f *dataFlags) writeSplit(c *console, source string, test int, fill func(*h
 	if test < 0 || test > maxHeld {
 		return fault.E(fault.InvalidArgument, fault.At("--test"), fault.Got(fmt.Sprint(test)), fault.Wantf("0 to %d", maxHeld))
 	}
+	if f.byLength < 0 || f.byLength > maxHeld {
+		return fault.E(fault.InvalidArgument, fault.At("--by-length"), fault.Got(fmt.Sprint(f.byLength)), fault.Wantf("0 to %d", maxHeld))
+	}
 	names := []string{trainSet}
 	if test > 0 {
 		names = append(names, testSet)
 	}
 	return f.writeDatasets(c, source, names, func(to []*datasetFile) error {
 		h := &heldBack{train: to[0], held: make([][]byte, 0, test)}
+		if f.byLength > 0 {
+			var err error
+			if to[0].sorted, err = dataset.NewByLength(to[0].writer, f.byLength); err != nil {
+				return err
+			}
+		}
 		if test > 0 {
 			h.test = to[1]
 		}

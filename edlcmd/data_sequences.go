@@ -53,6 +53,10 @@ func (f *dataFlags) convertLines(c *console, path string, test int, convert func
 	return f.writeSplit(c, path, test, func(to *heldBack) error { return inFile(path, convert(file, to)) })
 }
 
+func (f *dataFlags) lengthFlag(cmd *cobra.Command) {
+	cmd.Flags().IntVar(&f.byLength, "by-length", 0, "sort `N` samples of the training set at a time by the length of their longest sequence; 0 keeps their order")
+}
+
 func testFlag(cmd *cobra.Command, test *int) {
 	cmd.Flags().IntVar(test, "test", 0, "hold the last `N` samples back as a test set")
 }
@@ -74,6 +78,7 @@ With --keys no vocabulary is needed: words become keys of tables that grow, by a
 		Args:    cobra.ExactArgs(1),
 	}
 	f.add(cmd)
+	f.lengthFlag(cmd)
 	words.add(cmd)
 	flags := cmd.Flags()
 	flags.BoolVar(&options.Keys, "keys", false, "words become keys of tables that grow; --length fills with -1, which is no key")
@@ -126,6 +131,7 @@ table that grows, int64[1], by a hash (XXH64); a whole number is its own key; ta
 		Args:    cobra.ExactArgs(1),
 	}
 	f.add(cmd)
+	f.lengthFlag(cmd)
 	words.add(cmd)
 	cmd.Flags().StringArrayVar(&list, "field", nil, "member of each object, as `NAME:TYPE[DIMS]/LEVELS` or NAME:words; TYPE is a type of numbers or key; repeatable")
 	testFlag(cmd, &test)
@@ -163,6 +169,7 @@ float32[1] of its features, in 1 LoD level each, and the label [1] of --label-ty
 		Args: cobra.ExactArgs(1),
 	}
 	f.add(cmd)
+	f.lengthFlag(cmd)
 	cmd.Flags().Int64Var(&options.Features, "features", 0, "numbers of features are below `N` (default: any)")
 	labelType := choiceFlag(cmd, "label-type", "int64 for classes, where -1 becomes 0; float32 for numbers", tensor.Int64.String(), tensor.Float32.String())
 	testFlag(cmd, &test)

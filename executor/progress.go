@@ -207,6 +207,9 @@ func ReaderHash(p *program.Program) string {
 	fmt.Fprintf(h, "%q batch %d drop_last %t shuffle %d", r.Dataset, r.Batch, r.DropLast, r.ShuffleBuffer)
 	if r.ShuffleBuffer > 0 {
 		fmt.Fprintf(h, " seed %d", r.ShuffleSeed)
+		if r.ShuffleGroup > 1 {
+			fmt.Fprintf(h, " group %d", r.ShuffleGroup)
+		}
 	}
 	for _, f := range r.Fields {
 		fmt.Fprintf(h, " %v%v", f.DType, f.Dims)

@@ -205,7 +205,7 @@ func collect(t rapid.TB, r *Reader, s Segment) (batches []string) {
 // model says what the batches of a whole segment are, by what Shuffle and Part promise and nothing else.
 func model(p reader.Pipeline, s *stream, pass int, part dataset.Part) (batches []string) {
 	var numbers []int64
-	for r := range dataset.Shuffle(s.open(0), p.ShuffleBuffer, uint64(p.ShuffleSeed), uint64(pass)) {
+	for r := range dataset.Shuffle(s.open(0), dataset.Shuffling{Buffer: p.ShuffleBuffer, Group: p.ShuffleGroup, Seed: uint64(p.ShuffleSeed), Pass: uint64(pass)}) {
 		numbers = append(numbers, r.Number)
 	}
 	for global := range slices.Chunk(numbers, p.Batch) {

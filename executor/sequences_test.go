@@ -281,7 +281,7 @@ func TestTrainingFromRecordsOfSequences(t *testing.T) {
 					return
 				}
 			}
-		}, 7, 5, uint64(pass)) {
+		}, dataset.Shuffling{Buffer: 7, Seed: 5, Pass: uint64(pass)}) {
 			order = append(order, int(r.Number))
 		}
 		for batch := range slices.Chunk(order, 4) {

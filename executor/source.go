@@ -156,7 +156,11 @@ func (r *Reader) ShuffleBuffer() int { return r.pipeline.ShuffleBuffer }
 
 // Shuffle permutes records as the program says. pass makes each pass a different permutation.
 func (r *Reader) Shuffle(records iter.Seq2[dataset.Record, error], pass int) iter.Seq2[dataset.Record, error] {
-	return dataset.Shuffle(records, r.pipeline.ShuffleBuffer, uint64(r.pipeline.ShuffleSeed), uint64(pass))
+	return dataset.Shuffle(records, r.shuffling(pass))
+}
+
+func (r *Reader) shuffling(pass int) dataset.Shuffling {
+	return dataset.Shuffling{Buffer: r.pipeline.ShuffleBuffer, Group: r.pipeline.ShuffleGroup, Seed: uint64(r.pipeline.ShuffleSeed), Pass: uint64(pass)}
 }
 
 // Batches decodes a part of each batch of records, ahead of their use where the program says so. One iteration may run at a time.
@@ -407,11 +411,10 @@ func (r *Reader) Segment(ctx context.Context, s Segment) iter.Seq2[*dataset.Batc
 				fault.Wantf("0 to %d", math.MaxInt64/rows)))
 		}
 	}
-	buffer, seed, pass := r.pipeline.ShuffleBuffer, uint64(r.pipeline.ShuffleSeed), uint64(s.Pass)
 	if s.Open != nil {
-		return r.Batches(ctx, dataset.ShuffleFrom(s.First*rows, s.Open, buffer, seed, pass), s.Part)
+		return r.Batches(ctx, dataset.ShuffleFrom(s.First*rows, s.Open, r.shuffling(int(s.Pass))), s.Part)
 	}
-	batches := r.batcher.Select(dataset.Selection{Part: s.Part, First: s.First, Buffer: buffer, Seed: seed, Pass: pass, Order: s.Order, Read: s.Read})
+	batches := r.batcher.Select(dataset.Selection{Part: s.Part, First: s.First, Shuffling: r.shuffling(int(s.Pass)), Order: s.Order, Read: s.Read})
 	if s.Decoded != nil && r.pipeline.Prefetch > 0 {
 		batches = told(batches, s.Decoded)
 	}

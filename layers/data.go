@@ -118,6 +118,12 @@ func Shuffle(r Reader, buffer, seed int) Reader {
 	return r.decorate("create_shuffle_reader", Attrs{"buffer_size": buffer, "seed": seed})
 }
 
+// ShuffleGroups is Shuffle for samples that lie in the files by length (edl data --by-length): group samples that follow each other stay together, and a last group that is smaller
+// stays last. With group the size of a batch, the sequences of a batch have like lengths, and batches come in random order. buffer is a multiple of group.
+func ShuffleGroups(r Reader, buffer, group, seed int) Reader {
+	return r.decorate("create_shuffle_reader", Attrs{"buffer_size": buffer, "group_size": group, "seed": seed})
+}
+
 // Batch joins samples to batches of the given size, over all trainers of a job. The last batch of a pass may be smaller.
 func Batch(r Reader, size int) Reader {
 	return r.decorate("create_batch_reader", Attrs{"batch_size": size})

@@ -38,6 +38,15 @@ func ExampleShuffle() {
 	// Output: create_batch_reader_0.tmp_0 reader of [image label]
 }
 
+// Reviews lie in the files by length, so batches of 32 have reviews of like lengths. The batches come in random order.
+func ExampleShuffleGroups() {
+	m := layers.NewModel()
+	reviews := layers.OpenDataset(m, "train", layers.Field("words", layers.Dims(1), layers.DType(tensor.Int64), layers.LoD(1)),
+		layers.Field("label", layers.Dims(1), layers.DType(tensor.Int64)))
+	fmt.Println(layers.Batch(layers.ShuffleGroups(reviews, 4096, 32, 1), 32))
+	// Output: create_batch_reader_0.tmp_0 reader of [words label]
+}
+
 // Passes that the program names are those of a run that names none.
 func ExampleMultiPass() {
 	m := layers.NewModel()

@@ -13,6 +13,7 @@ type Pipeline struct {
 	Dataset       string        // logical name
 	Fields        []program.Var // of one sample: dtype and dims without the batch; named like the outputs of the read op
 	ShuffleBuffer int           // samples shuffled at a time; 0 for the order of the files
+	ShuffleGroup  int           // of them, samples that stay together; 1 for none
 	ShuffleSeed   int64
 	Batch         int  // samples of the global batch
 	DropLast      bool // leave out the last batch if it is smaller
@@ -88,7 +89,7 @@ func (p *Pipeline) add(s *ops.Shapes) error {
 			return fault.E(fault.InvalidProgram, fault.Got("a shuffle of batches"), fault.Want("a shuffle of samples"),
 				fault.Hint("put "+shuffleOp+" before "+batchOp))
 		}
-		p.ShuffleBuffer, p.ShuffleSeed = int(s.Int("buffer_size")), s.Int("seed")
+		p.ShuffleBuffer, p.ShuffleGroup, p.ShuffleSeed = int(s.Int("buffer_size")), int(s.Int("group_size")), s.Int("seed")
 	case batchOp:
 		p.Batch, p.DropLast = int(s.Int("batch_size")), s.Bool("drop_last")
 	case doubleBufferOp:

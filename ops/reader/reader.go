@@ -65,7 +65,8 @@ func init() {
 	})
 	decorator(shuffleOp, "Yields the samples of a buffer in an order drawn from the seed and the number of the pass, then refills it.", same,
 		ops.Attr{Name: "buffer_size", Kind: int32(0), Doc: "samples that are shuffled at a time", Check: atLeastOne("buffer_size", math.MaxInt32)},
-		ops.Attr{Name: "seed", Default: int32(0), Doc: "key of the order; 0 is a seed like any other"})
+		ops.Attr{Name: "seed", Default: int32(0), Doc: "key of the order; 0 is a seed like any other"},
+		ops.Attr{Name: "group_size", Default: int32(1), Doc: "samples that follow each other and stay together, as a batch of sequences of like length; it divides buffer_size", Check: checkGroups})
 	decorator(batchOp, "Joins samples into batches, whose dims are those of the samples after an open extent.", batched,
 		ops.Attr{Name: "batch_size", Kind: int32(0), Doc: "samples of the global batch, over all trainers", Check: atLeastOne("batch_size", math.MaxInt32)},
 		ops.Attr{Name: "drop_last", Default: false, Doc: "leave out a last batch that is smaller"})
@@ -105,6 +106,15 @@ func same(_ *ops.Shapes, fields []program.Var) ([]program.Var, error) { return f
 func checkDataset(op *program.Op) error {
 	if name, _ := op.Str("dataset"); name == "" {
 		return errors.New("the name of a dataset")
+	}
+	return nil
+}
+
+// checkGroups checks that a buffer of a shuffle holds whole groups.
+func checkGroups(op *program.Op) error {
+	group, _ := op.Int("group_size")
+	if buffer, ok := op.Int("buffer_size"); group < 1 || ok && buffer%group != 0 {
+		return errors.New("1 or more, and a divisor of buffer_size")
 	}
 	return nil
 }

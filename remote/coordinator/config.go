@@ -157,5 +157,5 @@ func readingOf(p *program.Program) queue.Reading {
 	if err != nil {
 		return queue.Reading{}
 	}
-	return queue.Reading{Rows: int64(r.Batch), DropLast: r.DropLast, ShuffleBuffer: r.ShuffleBuffer, ShuffleSeed: uint64(r.ShuffleSeed)}
+	return queue.Reading{Rows: int64(r.Batch), DropLast: r.DropLast, ShuffleBuffer: r.ShuffleBuffer, ShuffleGroup: r.ShuffleGroup, ShuffleSeed: uint64(r.ShuffleSeed)}
 }

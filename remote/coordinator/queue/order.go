@@ -267,7 +267,7 @@ func (p Policy) trainedBefore(pass int32, records int64) ranges.Set {
 		return p.Trained
 	}
 	left := (ranges.Set{{From: 0, To: records}}).Without(p.Trained)
-	first := dataset.ShuffledFirst(int64(start.Batch)*r.Rows, left.Count(), r.ShuffleBuffer, r.ShuffleSeed, uint64(pass))
+	first := dataset.ShuffledFirst(int64(start.Batch)*r.Rows, left.Count(), dataset.Shuffling{Buffer: r.ShuffleBuffer, Group: r.ShuffleGroup, Seed: r.ShuffleSeed, Pass: uint64(pass)})
 	return p.Trained.Union(left.At(ranges.Of(first...)))
 }
 

@@ -107,6 +107,7 @@ type Reading struct {
 	Rows          int64 // records of a batch
 	DropLast      bool  // a last batch that is smaller is left out
 	ShuffleBuffer int   // records that are shuffled at a time; below 2: none
+	ShuffleGroup  int   // of them, records that stay together; below 2: none
 	ShuffleSeed   uint64
 }
 
