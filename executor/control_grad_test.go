@@ -22,6 +22,7 @@ type recurrence struct {
 	feeds map[string][]int64
 	build func(m *layers.Model, in map[string]layers.Variable) layers.Variable
 	lod   map[string][]int64 // offsets of feeds whose rows form sequences
+	open  bool               // the dims of feeds are declared open
 }
 
 // repeat runs body n times, with the number of the run.
@@ -243,6 +244,38 @@ var recurrences = []recurrence{
 		stacked, _ := layers.TensorArrayToTensor(array, -2, true)
 		return layers.Add(layers.ReduceSum(layers.Square(joined)), layers.ReduceSum(layers.Tanh(stacked)))
 	}},
+	{name: "a variable that a loop makes wider", open: true, feeds: map[string][]int64{"h": {2, 3}, "w": {1, 1}}, build: func(m *layers.Model, in map[string]layers.Variable) layers.Variable {
+		words := layers.Tanh(in["h"])
+		repeat(m, 3, func(layers.Variable) {
+			next := layers.Tanh(layers.MatMul(layers.ReduceSum(words, layers.Axes(1), layers.KeepDims()), in["w"]))
+			layers.AssignTo(words, layers.Concat([]layers.Variable{words, next}, 1))
+		})
+		return layers.ReduceSum(layers.Square(words))
+	}},
+	{name: "a variable that a loop makes longer", open: true, feeds: map[string][]int64{"h": {2, 3}}, build: func(m *layers.Model, in map[string]layers.Variable) layers.Variable {
+		words := layers.Tanh(in["h"])
+		repeat(m, 2, func(layers.Variable) {
+			layers.AssignTo(words, layers.Concat([]layers.Variable{words, layers.Sin(words)}, 0))
+		})
+		return layers.ReduceSum(layers.Square(words))
+	}},
+	{name: "a row that each run sets", feeds: map[string][]int64{"h": {3, 2}, "w": {2, 2}}, build: func(m *layers.Model, in map[string]layers.Variable) layers.Variable {
+		table := layers.Scale(in["h"], 2, 0)
+		repeat(m, 3, func(i layers.Variable) {
+			row := layers.Tanh(layers.MatMul(layers.ReduceSum(table, layers.Axes(0), layers.KeepDims()), in["w"]))
+			next := layers.Scale(i, 1, 1)
+			out := layers.Op(m, "set_value", layers.In{"Input": {table}, "ValueTensor": {row}, "StartsTensorList": {i}, "EndsTensorList": {next}}, layers.Attrs{"axes": []int64{0}, "starts": []int64{0}, "ends": []int64{0}, "steps": []int64{1}, "dtype": int32(tensor.Float64)}).One("Out")
+			layers.AssignTo(table, out)
+		})
+		return layers.ReduceSum(layers.Square(table))
+	}},
+	{name: "a column that each run sets to a number", feeds: map[string][]int64{"h": {3, 2}}, build: func(m *layers.Model, in map[string]layers.Variable) layers.Variable {
+		table := layers.Scale(in["h"], 2, 0)
+		repeat(m, 2, func(i layers.Variable) {
+			layers.AssignTo(table, layers.SetValue(layers.Sin(table), layers.FillConstant(m, 0.5, []int64{1}, layers.DType(tensor.Float64)), []int{1}, []int64{0}, []int64{1}))
+		})
+		return layers.ReduceSum(layers.Square(table))
+	}},
 	{name: "what a block overwrites unread", feeds: map[string][]int64{"h": {1, 2}, "w": {2, 2}}, build: func(m *layers.Model, in map[string]layers.Variable) layers.Variable {
 		h := layers.Sin(in["h"])
 		repeat(m, 2, func(layers.Variable) { layers.AssignTo(h, layers.Tanh(layers.MatMul(in["h"], in["w"]))) })
@@ -273,7 +306,9 @@ func (r recurrence) trained(t *testing.T, dtype tensor.DType) (p *program.Progra
 	in, names := map[string]layers.Variable{}, r.names()
 	var wrt []layers.Variable
 	for _, name := range names {
-		if r.lod[name] != nil {
+		if dims := slices.Repeat([]int64{program.Unknown}, len(r.feeds[name])); r.open {
+			in[name] = layers.Data(m, name, layers.Dims(dims...), layers.NoBatchDim(), layers.DType(dtype))
+		} else if r.lod[name] != nil {
 			in[name] = layers.Data(m, name, layers.Dims(r.feeds[name][1:]...), layers.LoD(1), layers.DType(dtype))
 		} else {
 			in[name] = layers.Data(m, name, layers.Dims(r.feeds[name]...), layers.NoBatchDim(), layers.DType(dtype))

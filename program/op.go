@@ -103,13 +103,19 @@ func (op *Op) RenameInput(from, to string) { rename(op.Inputs, from, to) }
 // RenameOutput replaces a variable name in all output slots.
 func (op *Op) RenameOutput(from, to string) { rename(op.Outputs, from, to) }
 
+// rename leaves the lists as they are, because another op may have them, too: the gradient of an op reads what the op has written.
 func rename(slots map[string][]string, from, to string) {
-	for _, args := range slots {
+	for slot, args := range slots {
+		if !slices.Contains(args, from) {
+			continue
+		}
+		args = slices.Clone(args)
 		for i := range args {
 			if args[i] == from {
 				args[i] = to
 			}
 		}
+		slots[slot] = args
 	}
 }
 

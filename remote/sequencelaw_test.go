@@ -143,6 +143,25 @@ var sequenceModels = map[string]func(m *layers.Model, words layers.Variable) lay
 		})
 		return scored(h)
 	},
+	"while of a sentence that grows": func(m *layers.Model, words layers.Variable) layers.Variable {
+		text, _ := layers.SequencePad(layers.FC(words, 3, layers.Act("tanh")), layers.FillConstant(m, 0, []int64{1}))
+		weight := layers.CreateParameter(m, []int64{3, 3}, tensor.Float32, layers.ParamAttr{Name: "next"})
+		thrice(m, func(layers.Variable) {
+			next := layers.Tanh(layers.MatMul(layers.ReduceSum(text, layers.Axes(1)), weight))
+			layers.AssignTo(text, layers.Concat([]layers.Variable{text, layers.Unsqueeze(next, []int{1})}, 1))
+		})
+		return scored(layers.ReduceSum(text, layers.Axes(1)))
+	},
+	"while that sets a column in each run": func(m *layers.Model, words layers.Variable) layers.Variable {
+		table := layers.Tanh(layers.FC(words, 4))
+		thrice(m, func(i layers.Variable) {
+			column := layers.Sin(layers.ReduceSum(table, layers.Axes(1), layers.KeepDims()))
+			set := layers.Op(m, "set_value", layers.In{"Input": {table}, "ValueTensor": {column}, "StartsTensorList": {i}, "EndsTensorList": {layers.Scale(i, 1, 1)}},
+				layers.Attrs{"axes": []int64{1}, "starts": []int64{0}, "ends": []int64{0}, "steps": []int64{1}, "dtype": int32(tensor.Float32)}).One("Out")
+			layers.AssignTo(table, set)
+		})
+		return scored(table)
+	},
 	"data_norm": func(_ *layers.Model, words layers.Variable) layers.Variable {
 		return scored(layers.DataNorm(words, layers.Act("tanh")))
 	},
@@ -204,6 +223,17 @@ var sequenceModels = map[string]func(m *layers.Model, words layers.Variable) lay
 		h := layers.Softmax(layers.FC(words, 3))
 		return layers.KLDivLoss(layers.Log(h), layers.Scale(h, 0.5, 0.1), "batchmean")
 	},
+}
+
+// thrice runs body three times, with the number of the run.
+func thrice(m *layers.Model, body func(i layers.Variable)) {
+	i, limit := layers.Counter(m, 0), layers.Counter(m, 3)
+	more := layers.LessThan(i, limit)
+	layers.While(more, func() {
+		body(i)
+		layers.Increment(i, 1)
+		layers.AssignTo(more, layers.LessThan(i, limit))
+	})
 }
 
 // atMost are the numbers of words of sentences, at most n. The program computes them from the words, so nobody knows them before a run.

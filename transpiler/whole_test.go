@@ -18,6 +18,24 @@ import (
 
 // mixing are losses that need whole batches.
 var mixing = map[string]func(m *layers.Model) layers.Variable{
+	"a batch that a loop makes longer": func(m *layers.Model) layers.Variable {
+		_, hidden := words(m)
+		rows := layers.Tanh(hidden)
+		twice(m, func(layers.Variable) {
+			layers.AssignTo(rows, layers.Concat([]layers.Variable{rows, layers.Sin(rows)}, 0))
+		})
+		return layers.Mean(rows)
+	},
+	"a row of the batch that each run of a loop sets": func(m *layers.Model) layers.Variable {
+		_, hidden := words(m)
+		rows := layers.Tanh(hidden)
+		twice(m, func(i layers.Variable) {
+			sum := layers.ReduceSum(rows, layers.Axes(0), layers.KeepDims())
+			layers.AssignTo(rows, layers.Op(m, "set_value", layers.In{"Input": {rows}, "ValueTensor": {layers.Tanh(sum)}, "StartsTensorList": {i}, "EndsTensorList": {layers.Scale(i, 1, 1)}},
+				layers.Attrs{"axes": []int64{0}, "starts": []int64{0}, "ends": []int64{0}, "steps": []int64{1}, "dtype": int32(tensor.Float32)}).One("Out"))
+		})
+		return layers.Mean(rows)
+	},
 	"pairs of records": func(m *layers.Model) layers.Variable { // as the loss of n pairs, and contrastive ones
 		x := layers.Data(m, "x", layers.Dims(3))
 		likeness := layers.MatMul(layers.FC(x, 2), layers.FC(x, 2), layers.TransposeY())
@@ -77,6 +95,17 @@ func mixingFeed(t *testing.T, p *program.Program, random *rand.Rand) executor.Fe
 		give("mask_label", value, err)
 	}
 	return feed
+}
+
+// twice runs body twice, with the number of the run.
+func twice(m *layers.Model, body func(i layers.Variable)) {
+	i, limit := layers.Counter(m, 0), layers.Counter(m, 2)
+	more := layers.LessThan(i, limit)
+	layers.While(more, func() {
+		body(i)
+		layers.Increment(i, 1)
+		layers.AssignTo(more, layers.LessThan(i, limit))
+	})
 }
 
 // An async trainer has whole batches, so it trains what one machine trains, bit for bit. Where batches are divided the same losses are refused, and the hint names what trains them.

@@ -78,7 +78,10 @@ func checkComputed(block *program.Block, feeds map[string]ops.Meta) error {
 			continue
 		}
 		for _, name := range op.OutputNames() {
-			if _, isFed := feeds[name]; isFed {
+			if _, isFed := feeds[name]; isFed && len(op.SubBlocks()) > 0 {
+				return ops.At(op, fault.E(fault.Unsupported, fault.Var(name), fault.Got("a feed for a variable that a loop or branch writes, too"), fault.Want("a variable that is only fed"),
+					fault.Hint("assign what is fed to another variable before, and let the block write that one")))
+			} else if isFed {
 				return ops.At(op, fault.E(fault.InvalidArgument, fault.Var(name), fault.Got("a feed for a variable that the program computes"),
 					fault.Want("feeds for its inputs")))
 			}
