@@ -183,7 +183,7 @@ func TestOpsOfOneDNNRun(t *testing.T) {
 		{"a sum", `
 			elementwise_add X=x Y=x -> Out=out | axis=-1 fuse_activation="leaky_relu" fuse_alpha=0.5f fuse_beta=0.0f use_mkldnn=true`, []float32{2, -2, 6, 8}, []int64{2, 2}},
 		{"a sum with another axis", `
-			fused_elementwise_mul X=x Y=x -> Out=out | axis=-1 fuse_activation="" fused_unsqueeze2_axes=[0] fused_output_scale=1.0f`, []float32{1, 4, 9, 16}, []int64{1, 2, 2}},
+			fused_elementwise_mul X=x Y=x -> Out=out | axis=-1 fuse_activation="relu" fused_unsqueeze2_axes=[0] fused_output_scale=0.5f`, []float32{0.5, 2, 4.5, 8}, []int64{1, 2, 2}},
 		{"an order of axes", `
 			fused_transpose X=x -> Out=out XShape=shape | axis=[1,0] fused_squeeze2_axes=[] fused_unsqueeze2_axes=[] fused_reshape2_shape=[4,-1] scale=1.0f shift=0.0f output_data_type=""`,
 			[]float32{1, 3, -2, 4}, []int64{4, 1}},

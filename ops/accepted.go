@@ -136,8 +136,12 @@ func checkForeign(op *program.Op, name string) *fault.Fault {
 	for i, text := range wanted {
 		wanted[i] = strings.NewReplacer("[]float32", "", "[]int32", "").Replace(text)
 	}
+	hint := ""
+	if name == "mkldnn_data_type" || strings.HasPrefix(name, "Scale_") || strings.HasPrefix(name, "scale_") {
+		hint = beforeQuantized
+	}
 	return fault.E(fault.Unsupported, fault.Got("attribute "+name+" = "+fault.Quote(fmt.Sprint(value))), fault.Wantf("%s: this build has no other value yet",
-		strings.Join(wanted, " or ")))
+		strings.Join(wanted, " or ")), fault.Hint(hint))
 }
 
 // sameAttr reports whether the attribute has the value v, whichever type of the same sort it was written with.

@@ -72,3 +72,21 @@ func TestTheTableOfForeignAttributesIsSound(t *testing.T) {
 		}
 	}
 }
+
+// What passes for int8 write is told what to give in its place: their ops, and their numbers on other ops. Other attributes are not.
+func TestIntegersOfOneDNNAreToldWhatToDo(t *testing.T) {
+	op := &program.Op{Type: "conv2d"}
+	op.SetAttr("mkldnn_data_type", "int8")
+	op.SetAttr("Scale_in", float32(12))
+	op.SetAttr("fused_output_scale", float32(2))
+	for name, told := range map[string]bool{"mkldnn_data_type": true, "Scale_in": true, "fused_output_scale": false} {
+		if f := checkForeign(op, name); f == nil || f.Kind != fault.Unsupported || (f.Hint == beforeQuantized) != told {
+			t.Errorf("%s: %v", name, f)
+		}
+	}
+	for _, opType := range quantized {
+		if f := Unregistered(opType); f.Kind != fault.Unsupported || f.Hint != beforeQuantized {
+			t.Errorf("%s: %v", opType, f)
+		}
+	}
+}

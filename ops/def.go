@@ -300,6 +300,12 @@ var divided = []string{"all_gather", "all_reduce", "all_to_all", "allreduce", "a
 	"distributed_notify", "fake_init", "fl_listen_and_serv", "gen_bkcl_id", "gen_hccl_id", "gen_nccl_id", "heter_listen_and_serv", "mp_allreduce_sum", "p_recv",
 	"p_send", "partial_allgather", "partial_recv", "partial_send", "recv_save", "recv_v2", "reduce_scatter", "ref_by_trainer_id", "send_and_recv", "send_v2"}
 
+// quantized are ops that passes for integers of 8 bits write between others, for oneDNN.
+var quantized = []string{"dequantize", "quantize", "requantize"}
+
+// beforeQuantized says what to do with a program that such passes have changed.
+const beforeQuantized = "give the program as it was before the passes for int8: in float32, or with the fake_quantize and quantize_linear ops of training or calibration, which EDL computes"
+
 // Unregistered makes the error of an op whose type Lookup does not know. The fields say where it is.
 func Unregistered(opType string, fields ...fault.Field) *fault.Fault {
 	if needs := foreign[opType]; needs != "" {
@@ -308,6 +314,10 @@ func Unregistered(opType string, fields ...fault.Field) *fault.Fault {
 	if slices.Contains(divided, opType) {
 		return fault.E(fault.Unsupported, append(fields, fault.Got("an op that a transpiler has written, for a part of a job"), fault.Want("the whole program"),
 			fault.Hint(beforeTranspiled))...)
+	}
+	if slices.Contains(quantized, opType) {
+		return fault.E(fault.Unsupported, append(fields, fault.Got("an op that a pass for int8 has written, for oneDNN"), fault.Want("a program that computes in float32"),
+			fault.Hint(beforeQuantized))...)
 	}
 	return fault.E(fault.Unsupported, append(fields, fault.Got("an op type that is not registered"), fault.Want("an op that `edl show ops` lists"),
 		fault.DidYouMean(opType, slices.Sorted(maps.Keys(registry))))...)

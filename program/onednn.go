@@ -11,7 +11,7 @@ var oneDNNAttrs = []string{"fuse_activation", "fuse_alpha", "fuse_beta", "fuse_a
 	"fused_squeeze2_axes", "fused_unsqueeze2_axes", "fused_reshape2_shape", "matmul_alpha", "fused_output_scale"}
 
 // splitOneDNN writes an op of opType into which passes for oneDNN have merged others: other dims and another order of axes of X and Y before it, and a sum with ResidualData,
-// an activation, another order and other dims of the result after it.
+// an activation, a factor, another order and other dims of the result after it.
 func splitOneDNN(opType string) func(*splitter) bool {
 	return func(s *splitter) bool {
 		main := s.op.Clone()
@@ -43,7 +43,7 @@ func splitOneDNN(opType string) func(*splitter) bool {
 			}
 		}
 		attrs := fusedAttrs(main, activation)
-		if attrs == nil || number("fused_output_scale") != 1 {
+		if attrs == nil {
 			return false
 		}
 		residual := s.has("ResidualData")
@@ -58,6 +58,9 @@ func splitOneDNN(opType string) func(*splitter) bool {
 			after = append(after, func(from, to string) {
 				s.unary(strings.TrimSuffix(strings.TrimSuffix(activation, "_erf"), "_tanh"), from, to, attrs)
 			})
+		}
+		if scale := number("fused_output_scale"); scale != 1 {
+			after = append(after, func(from, to string) { s.unary("scale", from, to, map[string]Attr{"scale": float32(scale)}) })
 		}
 		form := func(opType, attr string, values []int32) {
 			if len(values) > 0 {
