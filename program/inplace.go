@@ -9,7 +9,7 @@ import (
 // have just written.
 var overwriting = []string{"cast", "concat", "cumprod", "cumsum", "expand_as_v2", "expand_v2", "fill_diagonal", "fill_diagonal_tensor", "flatten", "flatten2", "flatten_contiguous_range", "flip",
 	"gather", "gather_nd", "index_add", "index_select", "layer_norm", "masked_select", "matmul", "matmul_v2", "mul", "pad", "pad2d", "pad3d", "renorm", "reshape", "reshape2", "reverse", "roll", "scatter",
-	"scatter_nd_add", "set_value", "slice", "squeeze", "squeeze2", "stack", "strided_slice", "tile", "transpose", "transpose2", "tril_triu", "unsqueeze", "unsqueeze2", "where"}
+	"scatter_nd_add", "set_value", "set_value_grad", "slice", "squeeze", "squeeze2", "stack", "strided_slice", "tile", "transpose", "transpose2", "tril_triu", "unsqueeze", "unsqueeze2", "where"}
 
 // mostOverwritten bounds how many times a program is gone through. Verify refuses what is left.
 const mostOverwritten = 256
