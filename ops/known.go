@@ -66,6 +66,9 @@ func takeTensor(s *Shapes, a *Attr, slot string) error {
 	return replaceAttr(s, a, slot, values)
 }
 
+// GivenAttr is true in the copy of a random op that Def.Bind sees if tensors have given its dims: these may be those of a batch, of which a trainer has a part. No program has it.
+const GivenAttr = "given_by_tensors"
+
 // replaceAttr sets an attribute in a copy of the op, which no longer has the slot that gives it. NaN stands for what is not known.
 func replaceAttr(s *Shapes, a *Attr, slot string, values []float64) error {
 	integers := make([]int64, len(values))
@@ -97,6 +100,9 @@ func replaceAttr(s *Shapes, a *Attr, slot string, values []float64) error {
 	op := s.op.Clone()
 	delete(op.Inputs, slot)
 	op.SetAttr(a.Name, value)
+	if s.def.Class == Random {
+		op.SetAttr(GivenAttr, true)
+	}
 	s.op = op
 	if a.Check == nil || slices.Contains(integers, Open) {
 		return nil

@@ -35,6 +35,7 @@ type reductions struct {
 	batch   map[string]bool        // the variable depends on the batch
 	weight  string                 // the variable whose rows weigh in means; "" while it is unknown
 	known   map[string]Merge
+	within  map[string]bool         // what of is being asked for
 	over    map[string]string       // of a scalar that is a mean over the batch: the variable whose rows it averages, or a sum of weights
 	values  map[string]bool         // the sums of weights in over: they weigh by their value
 	shapes  map[*program.Op]*Shapes // of the forward ops, as far as they can be inferred
@@ -48,7 +49,7 @@ type reductions struct {
 }
 
 func newReductions(block *program.Block, forward []*program.Op) *reductions {
-	r := &reductions{block: block, forward: forward, writers: map[string]*program.Op{}, batch: map[string]bool{}, known: map[string]Merge{},
+	r := &reductions{block: block, forward: forward, writers: map[string]*program.Op{}, batch: map[string]bool{}, known: map[string]Merge{}, within: map[string]bool{},
 		over: map[string]string{}, values: map[string]bool{}, shapes: map[*program.Op]*Shapes{}, types: map[string]Meta{}, rowwise: map[string]bool{}}
 	written := map[string]bool{}
 	r.records = &records{block: block, forward: forward, fed: func(name string) bool {
@@ -108,7 +109,12 @@ func (r *reductions) of(name string) (Merge, error) {
 	if op == nil {
 		return MergeNone, r.unclear(name, "a loss that is fed")
 	}
+	if r.within[name] {
+		return MergeNone, nil // state that an op adds to: it reads the value before this step
+	}
+	r.within[name] = true
 	kind, err := r.through(op, name)
+	delete(r.within, name)
 	if err == nil {
 		r.known[name] = kind
 	}

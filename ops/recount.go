@@ -182,3 +182,12 @@ func (r *recounting) assigned(op *program.Op, name string) string {
 	}
 	return ""
 }
+
+// recounts reports whether trainers compute a number again from counts that servers add up. In the program of trainers the op that does stands behind what they receive.
+func recounts(p *program.Program, name string) bool {
+	list, _ := Recounted(p)
+	if at := slices.IndexFunc(p.Global().Ops, func(op *program.Op) bool { return op.Type == "recv" }); at >= 0 {
+		list = p.Global().Ops[at:]
+	}
+	return slices.ContainsFunc(list, func(op *program.Op) bool { return slices.Contains(op.OutputNames(), name) })
+}

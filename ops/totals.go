@@ -206,12 +206,60 @@ func (r totalling) checkSize(totals []total) error {
 // checkRowsWith refuses an op that computes rows with a total through which a gradient goes on to the rows that the total is of.
 func (r totalling) checkRowsWith(op *program.Op, derived map[string]bool) error {
 	for _, name := range op.InputNames() {
-		if derived[name] && r.learned(name) {
+		if derived[name] && r.learned(name) && !(r.isScalar(name) && addsAlike(r.reductions, op, name)) {
 			return At(op, fault.E(fault.Unsupported, fault.Var(name), fault.Got("rows that are computed with a sum or mean over the batch which depends on parameters"),
 				fault.Want("one without a gradient, or one that only the loss reads"), fault.Hint("set stop_gradient on it, or train the model on one machine")))
 		}
 	}
 	return nil
+}
+
+// addsAlike reports whether an op adds a number to rows whose mean the loss takes, as in mean(cost + mean(other cost)). The gradient of the number is the same for each part of the rows
+// then.
+func addsAlike(r *reductions, op *program.Op, number string) bool {
+	switch op.Type {
+	case "elementwise_add", "elementwise_sub":
+	case "sum":
+		number = "" // adds what has the same dims
+	default:
+		return false
+	}
+	if number != "" && op.In("X") == number && op.In("Y") == number {
+		return false
+	}
+	return endsInMeans(r, op.Out("Out"), map[string]bool{})
+}
+
+// endsInMeans reports whether nothing reads rows but means over all of them, and ops that add to rows or scale them.
+func endsInMeans(r *reductions, rows string, seen map[string]bool) bool {
+	if seen[rows] {
+		return true
+	}
+	seen[rows] = true
+	readers := 0
+	for _, op := range r.forward {
+		if !slices.Contains(op.InputNames(), rows) {
+			continue
+		}
+		readers++
+		switch op.Type {
+		case "mean", "reduce_mean":
+			if !r.isScalar(op.Out("Out")) {
+				return false
+			}
+		case "elementwise_add", "elementwise_sub", "sum", "assign", "print":
+			if !endsInMeans(r, op.Out("Out"), seen) {
+				return false
+			}
+		case "scale":
+			if op.In("ScaleTensor") != "" || !endsInMeans(r, op.Out("Out"), seen) {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return readers > 0
 }
 
 // checkDerived refuses what may not read totals: ops that run blocks, whose reads no op of this block shows, and ops that draw for each row.

@@ -62,8 +62,8 @@ func WeightOf(p *program.Program, fetch []string) (Weight, error) {
 		if byRows && !fromChoice(r, name) || counts(r.writers[name]) {
 			continue
 		}
-		if kind, err := r.of(name); err == nil && kind == MergeSum {
-			continue // it is added
+		if kind, err := r.of(name); err == nil && kind == MergeSum || recounts(p, name) {
+			continue // it is added, or computed again from counts that are
 		}
 		if err := r.weigh(name); err != nil {
 			return Weight{}, err

@@ -39,16 +39,25 @@ func countAllSteps(p *Program) {
 	}
 }
 
-// metricSlots are the outputs that kernels of Fluid write as float64, whatever is declared.
-var metricSlots = map[string][]string{"auc": {"AUC"}, "precision_recall": {"BatchMetrics", "AccumMetrics"}}
+// metricTypes are the types that kernels of Fluid give to metrics, whatever is declared, by op and slot. All but those of precision_recall are one number.
+var metricTypes = map[string]map[string]tensor.DType{
+	"auc":              {"AUC": tensor.Float64},
+	"precision_recall": {"BatchMetrics": tensor.Float64, "AccumMetrics": tensor.Float64},
+	"accuracy":         {"Correct": tensor.Int32, "Total": tensor.Int32},
+}
 
-// declareMetrics gives metrics the type that they have: Python declares those of precision_recall as it likes, as float32 in PaddleRec, and fetches them.
+// declareMetrics gives metrics the type that they have. Python declares those of precision_recall as float32 in PaddleRec, and the number of rows of accuracy as it was given one
+// (create_tensor), and fetches them.
 func declareMetrics(p *Program) {
 	for _, b := range p.Blocks {
 		for _, op := range b.Ops {
-			for _, slot := range metricSlots[op.Type] {
-				if v, ok := b.Find(op.Out(slot)); ok && !v.Persistable && v.DType == tensor.Float32 {
-					v.DType = tensor.Float64
+			for slot, dtype := range metricTypes[op.Type] {
+				v, ok := b.Find(op.Out(slot))
+				if !ok || v.Persistable || v.NeedCheckFeed {
+					continue
+				}
+				if v.DType = dtype; len(v.Dims) == 0 && op.Type != "precision_recall" && p.Version < withSingleNumbers {
+					v.Dims = []int64{1}
 				}
 			}
 		}

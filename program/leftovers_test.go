@@ -59,11 +59,13 @@ func TestTypesOfMetrics(t *testing.T) {
 	for _, name := range []string{"batch", "all", "counts"} {
 		b.EnsureVar(program.Var{Name: name, Kind: program.LoDTensor, DType: tensor.Float32, Dims: []int64{6}})
 	}
+	b.EnsureVar(program.Var{Name: "total", Kind: program.LoDTensor, DType: tensor.Int64})
+	b.Append(&program.Op{Type: "accuracy", Outputs: map[string][]string{"Total": {"total"}}})
 	b.Append(&program.Op{Type: "precision_recall", Outputs: map[string][]string{"BatchMetrics": {"batch"}, "AccumMetrics": {"all"}, "AccumStatesInfo": {"counts"}}})
 	read := decode(t, encode(t, p)).Global()
-	for name, want := range map[string]tensor.DType{"batch": tensor.Float64, "all": tensor.Float64, "counts": tensor.Float32} {
-		if v, _ := read.Var(name); v.DType != want {
-			t.Errorf("%s is %v, want %v", name, v.DType, want)
+	for name, want := range map[string]tensor.DType{"batch": tensor.Float64, "all": tensor.Float64, "counts": tensor.Float32, "total": tensor.Int32} {
+		if v, _ := read.Var(name); v.DType != want || len(v.Dims) != 1 {
+			t.Errorf("%s is %v%v, want %v", name, v.DType, v.Dims, want)
 		}
 	}
 }

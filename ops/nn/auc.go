@@ -29,7 +29,7 @@ func init() {
 			"StatNeg the rows of earlier steps count, too: those of all, or of the last slide_steps with this one. On a cluster it is that of the batch, too, if StatPos and StatNeg are persistable. No gradient flows through it.",
 		Inputs: []ops.Slot{
 			{Name: "Predict", Doc: "float [N, C], probabilities; the last column is that of label 1"},
-			{Name: "Label", Doc: "int64 [N, 1], 0 or 1"},
+			{Name: "Label", Doc: "int64 [N, 1] or [N], 0 or 1"},
 			{Name: "StatPos", Doc: countsDoc, Dispensable: true},
 			{Name: "StatNeg", Doc: "likewise for label 0", Dispensable: true}},
 		Outputs: []ops.Slot{
@@ -89,8 +89,10 @@ func inferAUC(s *ops.Shapes) error {
 	if err := opkit.CheckType(s, "Label", s.In("Label").DType == tensor.Int64, "int64"); err != nil {
 		return err
 	}
-	if err := checkLabelDims(s, "Label", "Predict"); err != nil {
-		return err
+	if d, x := s.In("Label").Dims, s.In("Predict").Dims; len(d) != 1 || !opkit.Agree(d[0], x[0]) { // one label for each row, as masks choose them
+		if err := checkLabelDims(s, "Label", "Predict"); err != nil {
+			return err
+		}
 	}
 	s.Set("AUC", tensor.Float64, 1)
 	if s.Has("StatPos") != s.Has("StatNeg") {

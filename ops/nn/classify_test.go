@@ -37,6 +37,7 @@ var classifyCases = []Case{
 	auc("", Floats(dims{4, 1}, 0.9, 0.8, 0.3, 0.1), Ints(dims{4, 1}, 1, 0, 1, 0), 0.75),
 	auc("probabilities of both", Floats(dims{2, 2}, 0.9, 0.1, 0.2, 0.8), Ints(dims{2, 1}, 0, 1), 1),
 	auc("in one bin", Floats(dims{2, 1}, 0.5, 0.50001), Ints(dims{2, 1}, 0, 1), 0.5),
+	auc("labels without columns", Floats(dims{2, 1}, 0.2, 0.8), Ints(dims{2}, 0, 1), 1),
 	auc("one label", Floats(dims{2, 1}, 0.2, 0.8), Ints(dims{2, 1}, 1, 1), 0),
 	auc("no rows", Floats(dims{0, 1}), Ints(dims{0, 1}), 0),
 	{Type: "auc", Name: "all steps", Attrs: attrs{"num_thresholds": int32(2), "slide_steps": int32(0)}, Constant: []string{"Predict"},

@@ -176,8 +176,13 @@ func binder[T tensor.Float | uint16](f fill[T], a, b string) opkit.Binder {
 				return nil
 			}, nil
 		}
+		given, _ := binding.Op().Bool(ops.GivenAttr)
+		fixed := !given && binding.In("Input") == nil // no dims of a batch: each trainer draws what one machine does
 		return func(context.Context) error {
-			now, place := stream, first+opkit.FirstPlace(out, out.Len(), step)
+			now, place := stream, first
+			if !fixed {
+				place += opkit.FirstPlace(out, out.Len(), step)
+			}
 			if step.Round|step.Lane|step.Iteration != 0 {
 				now = opkit.StreamAt(stream, step)
 			}

@@ -224,8 +224,12 @@ func TestSliceFaults(t *testing.T) {
 
 // In a program that trains, each step has new numbers, and a trainer with a part of the batch those of its rows.
 func TestNumbersOfSteps(t *testing.T) {
+	given := true // tensors have given the dims
 	draw := func(step ops.Step, rows int64) []float32 {
 		op := initializer("uniform_random", nil, rows, 3)
+		if given {
+			op.SetAttr(ops.GivenAttr, true)
+		}
 		out, err := tensor.New(tensor.Float32, rows, 3)
 		if err != nil {
 			t.Fatal(err)
@@ -249,5 +253,9 @@ func TestNumbersOfSteps(t *testing.T) {
 	}
 	if fixed, whole := draw(ops.Step{Round: 1, RowOffset: 2, Rows: 2}, 3), draw(ops.Step{Round: 1, Rows: 4}, 3); !slices.Equal(fixed, whole) {
 		t.Error("numbers that have no rows of the batch differ between trainers")
+	}
+	given = false
+	if fixed, whole := draw(ops.Step{Round: 1, RowOffset: 2, Rows: 2}, 4), draw(ops.Step{Round: 1, Rows: 4}, 4); !slices.Equal(fixed, whole) {
+		t.Error("numbers of fixed dims differ between trainers")
 	}
 }
