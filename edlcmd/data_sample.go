@@ -114,11 +114,11 @@ func rowLine(columns []string, row schema.Row) (string, error) {
 	return objectLine(columns, values)
 }
 
-// recordLine is a record as one JSON object: the elements of each field.
+// recordLine is a record as one JSON object, as "edl data jsonl" reads it: the elements of each field, and those of a sequence in an array however many there are.
 func recordLine(names []string, tensors []*tensor.Tensor) (string, error) {
 	values := make([]any, len(tensors))
 	for i, t := range tensors {
-		if values[i] = (jsonElements{t}); t.Len() == 1 {
+		if values[i] = (jsonElements{t}); t.Len() == 1 && len(t.LoD()) == 0 {
 			values[i] = scalarOf(t, 0)
 		}
 	}

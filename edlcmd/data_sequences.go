@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/edl-go/edl/dataset/convert"
 	"github.com/edl-go/edl/fault"
@@ -71,7 +73,7 @@ func newDataText(c *console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "text FILE (--vocabulary WORDS | --keys) -o DIR",
 		Short: "Convert lines of text to sequences of words",
-		Long: `Convert lines of text to sequences of words. Each line is a whole number as label, a tab, and words between spaces. It becomes a record of the
+		Long: `Convert lines of text to sequences of words. Each line is a class from 0 on as label, a tab, and words between spaces. It becomes a record of the
 words int64[1] in 1 LoD level, and the label int64[1]. With --next a line has no label: a record is all its words but the last, and all but the first.
 With --keys no vocabulary is needed: words become keys of tables that grow, by a hash (XXH64).`,
 		Example: "  edl data vocabulary reviews.tsv --skip 1 -o words.txt\n  edl data text reviews.tsv --vocabulary words.txt -o data --test 100",
@@ -145,6 +147,9 @@ table that grows, int64[1], by a hash (XXH64); a whole number is its own key; ta
 			if err != nil {
 				return fault.Wrap(fault.InvalidArgument, "--field", err)
 			}
+			if slices.ContainsFunc(options.Fields, func(f convert.JSONField) bool { return f.Name == field.Name }) {
+				return fault.E(fault.InvalidArgument, fault.At("--field"), fault.Gotf("%s twice", fault.Quote(field.Name)), fault.Want("each member once"))
+			}
 			options.Fields = append(options.Fields, field)
 		}
 		return f.convertLines(c, args[0], test, func(r io.Reader, to *heldBack) error {
@@ -197,7 +202,7 @@ words that are not in it.`,
 		Args: cobra.ExactArgs(1),
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&out, "out", "o", "", "write to `FILE`")
+	flags.StringVarP(&out, "out", "o", "", "write to `FILE`; - prints the words")
 	flags.IntVar(&skip, "skip", 0, "the first `N` columns, which tabs end, are no text; 1 where lines begin with a label")
 	flags.IntVar(&least, "least", 1, "leave out words that are there less than `N` times")
 	flags.IntVar(&most, "most", 0, "at most `N` words, with "+convert.UnknownWord+" (default: all)")
@@ -214,6 +219,10 @@ words that are not in it.`,
 		v, err := convert.CountWords(cmd.Context(), file, skip, lower, least, most)
 		if err != nil {
 			return inFile(args[0], err)
+		}
+		if out == "-" {
+			_, err := fmt.Fprintln(c.out, strings.Join(v.Words(), "\n"))
+			return err
 		}
 		if err := writeLines(out, v.Words()); err != nil {
 			return err

@@ -43,7 +43,7 @@ they learn from data is learned anew: statistics, and vocabularies that are empt
 	flags.Var(&columnTypes{&options.Types}, "type", "`TYPE=COLUMN,...` says what columns are, whatever they look like; c* is each column whose name begins with c")
 	flags.BoolVar(&unnamed, "no-header", false, unnamedUsage)
 	flags.StringVar(&from, "schema", "", "keep the columns of the schema `FILE`, and learn what they need")
-	flags.StringVarP(&to, "out", "o", "", "write the schema to `FILE`, which it replaces")
+	flags.StringVarP(&to, "out", "o", "", "write the schema to `FILE`, which it replaces; - prints it, as without the flag")
 	flags.Float64Var(&split.Test, "test", 0, "`SHARE` of the rows for the test, such as 0.2, chosen by a hash of the row")
 	flags.StringVar(&split.By, "split-by", "", "rows with the same value of `COLUMN` stay together: all for training, or all for the test")
 	flags.StringVar(&split.After, "split-after", "", "rows whose --split-by is `WHEN` or later are the test: a date, or a number")
@@ -87,7 +87,7 @@ they learn from data is learned anew: statistics, and vocabularies that are empt
 		if left := leftOut(s); len(left) > 0 && from == "" {
 			fmt.Fprintf(c.err, "left out, since they have one value, none, or another one in nearly each row: %s\n", shortList(left))
 		}
-		if to == "" {
+		if to == "" || to == "-" {
 			_, err := c.out.Write(text.Bytes())
 			return err
 		}

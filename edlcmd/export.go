@@ -244,7 +244,18 @@ func isParameters(path string, p *program.Program) bool {
 // valuesOfFile reads the parameters of an inference program. trained is the program whose parameters are in a combined file.
 func valuesOfFile(path string, trained, inference *program.Program) (func(string) (*tensor.Tensor, error), error) {
 	scope, err := export.LoadParams(path, trained, inference)
-	return valuesOfScope(scope), err
+	return valuesOfScope(scope), ofWholeModel(err)
+}
+
+// ofWholeModel is an error of parameters that are wanted as a whole, where no flag loads a part of them.
+func ofWholeModel(err error) error {
+	var c *fault.Fault
+	if !errors.As(err, &c) || !strings.Contains(c.Hint, "--partial") {
+		return err
+	}
+	whole := *c
+	whole.Hint = "give the program that these parameters were trained with, or the parameters of this one"
+	return &whole
 }
 
 func valuesOfScope(scope *executor.Scope) func(string) (*tensor.Tensor, error) {

@@ -2,11 +2,13 @@ package edlcmd
 
 import (
 	"encoding/binary"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/edl-go/edl/dataset/recordio"
 	"github.com/edl-go/edl/executor"
@@ -27,8 +29,13 @@ const (
 	combinedFile = export.CombinedFile
 )
 
-// fileFault gives an error of the file system its kind, and names the file once.
-func fileFault(path string, err error) error { return fault.File(fault.InvalidArgument, path, err) }
+// fileFault gives an error of the file system its kind, and names the file once. A full disk may have room later, whatever is written to it.
+func fileFault(path string, err error) error {
+	if errors.Is(err, syscall.ENOSPC) {
+		return fault.File(fault.Unavailable, path, err)
+	}
+	return fault.File(fault.InvalidArgument, path, err)
+}
 
 // openRegular opens a file that has bytes of its own, and returns its size.
 func openRegular(path string) (*os.File, int64, error) {

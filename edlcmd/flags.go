@@ -60,6 +60,8 @@ func valueFault(where string, wrong *pflag.InvalidValueError) *fault.Fault {
 		f.Want = "a number that fits into " + kind
 	case kind == "bool":
 		f.Want = "true or false"
+	case strings.Contains(wrong.GetFlag().Usage, "MiB") && strings.HasPrefix(kind, "int"):
+		f.Want = "a whole number of MiB, without a unit"
 	case strings.HasPrefix(kind, "uint"):
 		f.Want = "a whole number, 0 or more"
 	case strings.HasPrefix(kind, "int"):

@@ -208,6 +208,9 @@ func (f *jobFlags) spec(cmd *cobra.Command, args []string) (*job.JobSpec, string
 		spec.Workers = int32(runtime.GOMAXPROCS(0))
 	}
 	jobspec.Complete(spec)
+	if err := checkParams(spec.Params); err != nil {
+		return nil, "", err
+	}
 	return spec, path, ofFlags(cmd.Flags(), jobspec.Check(spec))
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/executor/export"
@@ -122,6 +123,7 @@ func runProgram(cmd *cobra.Command, c *console, f *runFlags, args []string) (err
 	if f.every == 0 {
 		return fault.E(fault.InvalidArgument, fault.At("--every"), fault.Got("0"), fault.Want("1 or more"))
 	}
+	defer func() { err = f.where.nameMemory(err) }()
 	f.alone = !f.where.remote
 	spec, path, err := f.spec(cmd, args)
 	if err != nil {
@@ -241,6 +243,20 @@ func (f *runFlags) hold(spec *job.JobSpec) (release func(), err error) {
 	return release, nil
 }
 
+// nameMemory names the flag that bounds memory in an error of what does not fit.
+func (w place) nameMemory(err error) error {
+	var c *fault.Fault
+	if w.remote || !errors.As(err, &c) || c.Kind != fault.TooLarge || !strings.HasSuffix(c.Hint, "allow more memory if the machine has it") {
+		return err
+	}
+	named, bound := *c, "what the machine has free"
+	if w.memory > 0 {
+		bound = fmt.Sprintf("%d MiB", w.memory)
+	}
+	named.Hint += fmt.Sprintf(": --memory N, of N MiB; here it is %s", bound)
+	return &named
+}
+
 // dropEmpty removes a folder if nothing is in it: what PrepareSave has made for a run that then failed.
 func dropEmpty(dir string) {
 	if info, err := os.Lstat(dir); err == nil && info.IsDir() {
@@ -292,7 +308,7 @@ type runResult struct {
 // runToEnd runs a program that reads its own data until its passes are done.
 func runToEnd(cmd *cobra.Command, c *console, f *runFlags, spec *job.JobSpec, p *program.Program) (err error) {
 	ctx := cmd.Context()
-	if err := f.start.check(cmd.Flags(), spec, p); err != nil {
+	if err := f.start.check(cmd.Flags(), spec, p, false); err != nil {
 		return err
 	}
 	f.change.again = c.again

@@ -1,9 +1,11 @@
 package edlcmd
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -11,6 +13,7 @@ import (
 	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/internal/freememory"
+	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/sparse"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/proto/job"
@@ -67,7 +70,7 @@ func runOnce(cmd *cobra.Command, c *console, f *runFlags, spec *job.JobSpec, p *
 	if err := checkFeeds(p, feed); err != nil {
 		return err
 	}
-	if err := f.start.check(flags, spec, p); err != nil {
+	if err := f.start.check(flags, spec, p, trains(whole)); err != nil {
 		return err
 	}
 	e, params, err := f.start.open(ctx, c, where, spec, p)
@@ -155,11 +158,14 @@ func readFeeds(p, whole *program.Program, values, offsets []string, budget *tens
 	}
 	paths, err := feedPaths(unfed, others)
 	if err != nil {
-		return nil, err
+		return nil, cmp.Or(undeclared(whole), err)
 	}
 	for name, path := range paths {
 		declared, ok := whole.Global().Var(name)
 		if !ok {
+			if err := undeclared(whole); err != nil {
+				return nil, err
+			}
 			unknown := whole.Global().Unknown(name, wantedFeeds(whole))
 			unknown.Where, unknown.Got = "--feed", "a name that the program does not declare"
 			return nil, unknown
@@ -264,9 +270,29 @@ func feedPaths(ops []string, values []string) (map[string]string, error) {
 	}
 	if len(unnamed) > 0 {
 		return nil, fault.E(fault.InvalidArgument, fault.At("--feed"), fault.Got(fault.Quote(unnamed[0])),
-			fault.Want("NAME=FILE, since the program has no feed op left for it"))
+			fault.Want("NAME=FILE, since the program has no feed op left for it"), fault.Hint(writeName(unnamed[0])))
 	}
 	return paths, nil
+}
+
+// writeName says how a file without a name is given for the variable that it is named after.
+func writeName(path string) string {
+	name := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
+	return fmt.Sprintf("for the variable %s write --feed %s=%s", name, name, path)
+}
+
+// undeclared returns why a program can be fed nothing: an op of it reads what no variable is declared for. nil: there is no such op.
+func undeclared(p *program.Program) error {
+	b := p.Global()
+	for _, op := range b.Ops {
+		for _, name := range op.InputNames() {
+			if _, ok := b.Var(name); !ok && !strings.Contains(name, program.GradSuffix) {
+				return ops.At(op, fault.E(fault.InvalidProgram, fault.Var(name), fault.Got("an input that the program does not declare, so that it cannot be fed"),
+					fault.Want("a declared variable")))
+			}
+		}
+	}
+	return nil
 }
 
 // wantedFeeds names what a program can be fed.

@@ -75,24 +75,31 @@ func (f *startFlags) unpack(ctx context.Context, address string, p *program.Prog
 	return dir, nil
 }
 
-// check refuses flags that would have no effect, and results of parameters that nothing has trained.
-func (f *startFlags) check(flags *pflag.FlagSet, spec *job.JobSpec, p *program.Program) error {
+// check refuses flags that would have no effect, and results of parameters that nothing has trained. fed: the run is fed, and p is what it runs of a program that trains.
+func (f *startFlags) check(flags *pflag.FlagSet, spec *job.JobSpec, p *program.Program, fed bool) error {
 	if spec.Params == "" {
 		if err := refuseIdle(flags, []string{"partial", "from-start"}, "a run that loads no parameters", "it together with --params PATH"); err != nil {
 			return err
 		}
 	}
-	if trains(p) {
+	nothing := "a program that trains nothing"
+	if fed {
+		nothing = "a run that is fed, which computes what is fetched and trains nothing"
+	}
+	switch {
+	case trains(p) && fed:
+		return refuseIdle(flags, []string{"init"}, "a step of training on a cluster, which begins with the initial parameters where --params gives no others", "no --init; or no --remote, to compute what is fetched and train nothing")
+	case trains(p):
 		return refuseIdle(flags, []string{"init"}, "a program that trains", "one that only evaluates or predicts")
 	}
-	if err := refuseIdle(flags, []string{"from-start"}, "a program that trains nothing", "one that trains"); err != nil {
+	if err := refuseIdle(flags, []string{"from-start"}, nothing, "one that trains"); err != nil {
 		return err
 	}
 	if f.own {
 		return refuseIdle(flags, []string{"init"}, "a model that has its own parameters", "a program")
 	}
 	if spec.Params == "" && !f.initial && len(executor.Persistables(p)) > 0 {
-		return fault.E(fault.InvalidArgument, fault.Got("no parameters for a program that trains nothing"),
+		return fault.E(fault.InvalidArgument, fault.Got("no parameters for "+nothing),
 			fault.Want("--params PATH, or --init to use the initial parameters of the program"))
 	}
 	return nil

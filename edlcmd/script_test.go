@@ -177,6 +177,9 @@ func writeProgram(ts *testscript.TestScript, _ bool, args []string) {
 	case "other": // evaluates a layer that line does not have
 		batch := read("train")
 		layers.Mean(layers.SquareErrorCost(layers.FC(network(batch[0]), 1, layers.Name("head")), batch[1]), layers.Name("loss"))
+	case "large": // takes more than a MiB
+		batch := read("train")
+		optimizer.SGD(0.25).Minimize(layers.Mean(layers.SquareErrorCost(layers.FC(layers.FC(batch[0], 1<<19), 1), batch[1]), layers.Name("loss")))
 	case "diverging":
 		optimizer.SGD(1e30).Minimize(loss("train"))
 	case "infinite": // fetches values that are no numbers

@@ -139,7 +139,7 @@ func (f *submitFlags) training(cmd *cobra.Command, spec *job.JobSpec, p *program
 		return executor.TrainOptions{}, fault.E(fault.InvalidArgument, fault.Got("a program that is run once, on what it is fed"),
 			fault.Want("one that reads its own data, or trains on --data NAME=GLOB with --batch-size N"), fault.Hint("\"edl run\" runs it"))
 	}
-	if err := f.start.check(cmd.Flags(), spec, p); err != nil {
+	if err := f.start.check(cmd.Flags(), spec, p, false); err != nil {
 		return executor.TrainOptions{}, err
 	}
 	if spec.Save != "" {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/edl-go/edl/executor"
 	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/remote/jobspec"
 	"github.com/edl-go/edl/transpiler"
@@ -69,6 +70,11 @@ func transpileProgram(cmd *cobra.Command, c *console, f *transpileFlags, args []
 	if err != nil {
 		return err
 	}
+	held, err := executor.HoldDirectory(f.dir) // two would leave programs of both, and one that writes nothing leaves nothing
+	if err != nil {
+		return err
+	}
+	defer held.Release()
 	if err := saveRoles(cmd.Context(), f.dir, result); err != nil {
 		return err
 	}

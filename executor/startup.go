@@ -31,7 +31,7 @@ func (s *startup) complete(ctx context.Context, p *program.Program) error {
 	if missing := s.missing(p.Blocks[:1]); len(missing) > 0 {
 		return fault.E(fault.NotFound, fault.Got("no value for the persistable variables "+strings.Join(missing, ", ")),
 			fault.Want("a value from the startup program or from a file"),
-			fault.Hint("load parameters, or run a program whose startup program writes these"))
+			fault.Hint("load parameters (--params PATH), or give the startup program that writes these (--startup FILE), in Go as Program.Startup"))
 	}
 	return nil
 }

@@ -88,8 +88,9 @@ func (s *Store) Prepare(ctx context.Context) error {
 		_, err := to.Write([]byte("edl"))
 		return err
 	})
+	removed := s.objects.remove(context.WithoutCancel(ctx), probe, []string{manifestName + part}) // a full disk has room for the folder, and not for the file in it
 	if err == nil {
-		err = s.objects.remove(ctx, probe, []string{manifestName + part})
+		err = removed
 	}
 	if err == nil {
 		return nil

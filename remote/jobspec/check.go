@@ -97,7 +97,9 @@ func (c *checker) names(s *job.JobSpec) {
 // shape checks how many roles a job has.
 func (c *checker) shape(s *job.JobSpec) {
 	c.within("trainers", int64(s.Trainers), 1, maxTrainers)
-	c.within("trainers_max", int64(s.TrainersMax), int64(s.Trainers), maxTrainers)
+	if s.Trainers <= maxTrainers { // else trainers_max may be what Complete has made of it
+		c.within("trainers_max", int64(s.TrainersMax), int64(s.Trainers), maxTrainers)
+	}
 	c.within("pservers_max", int64(s.PserversMax), 0, MaxPServers)
 	c.within("pservers_min", int64(s.PserversMin), 0, int64(s.PserversMax))
 	least, most := PserverBounds(s)

@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/plainyaml"
 	"github.com/edl-go/edl/internal/regularfile"
 	"github.com/edl-go/edl/proto/job"
 )
@@ -126,25 +126,13 @@ func Parse(where string, b []byte) (*File, error) {
 	d := yaml.NewDecoder(bytes.NewReader(b))
 	d.KnownFields(true)
 	if err := d.Decode(&y); err != nil && !errors.Is(err, io.EOF) {
-		return nil, fault.Wrap(fault.InvalidArgument, where, plain(err))
+		return nil, fault.Wrap(fault.InvalidArgument, where, plainyaml.Plain(err, "a job file: NAME: VALUE in each line"))
 	}
 	spec, err := y.spec()
 	if err != nil {
 		return nil, fault.Wrap(fault.InvalidArgument, where, err)
 	}
 	return &File{Spec: spec, Program: y.Program}, nil
-}
-
-// unknownField is how the YAML decoder reports a field that a job file does not have.
-var unknownField = regexp.MustCompile(`field (\S+) not found in type [\w.]+`)
-
-// plain puts what the YAML decoder found wrong on one line, without the names of Go types.
-func plain(err error) error {
-	var wrong *yaml.TypeError
-	if !errors.As(err, &wrong) {
-		return err
-	}
-	return errors.New(unknownField.ReplaceAllString(strings.Join(wrong.Errors, "; "), "unknown field $1"))
 }
 
 func (y *file) spec() (*job.JobSpec, error) {

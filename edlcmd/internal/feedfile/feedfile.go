@@ -132,21 +132,18 @@ func listed(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// shapeRecords gives an array the declared dims of its records, where it is a matrix whose rows have as many numbers as a record, or a vector and a
-// record is one number.
+// shapeRecords gives an array the declared dims of its records, where it has another rank and a row of it has as many numbers as a record: a matrix of pixels becomes pictures,
+// pictures without a channel get one, and so does each number of a vector become a record of one number. An array of the declared rank keeps its extents: others than declared are a mistake.
 func shapeRecords(t *tensor.Tensor, declared []int64) (*tensor.Tensor, error) {
-	rank := len(t.Dims())
-	if rank != 1 && rank != 2 || len(declared) < 2 || declared[0] != program.Unknown {
+	dims := t.Dims()
+	if len(dims) == 0 || len(dims) == len(declared) || len(declared) < 2 || declared[0] != program.Unknown {
 		return t, nil
 	}
-	width := int64(1)
-	if rank == 2 {
-		width = t.Dims()[1]
-	}
-	if n, ok := tensor.Count(declared[1:]); !ok || int64(n) != width {
+	width, ok := tensor.Count(dims[1:])
+	if n, known := tensor.Count(declared[1:]); !ok || !known || n != width {
 		return t, nil
 	}
-	shaped, err := t.Reshape(append([]int64{t.Dims()[0]}, declared[1:]...)...)
+	shaped, err := t.Reshape(append([]int64{dims[0]}, declared[1:]...)...)
 	if err == nil {
 		shaped.SetLoD(t.LoD())
 	}

@@ -78,6 +78,24 @@ func TestRowsTakeTheDimsOfRecords(t *testing.T) {
 	if !slices.Equal(got.Dims(), []int64{2, 1, 2, 2}) || !slices.Equal(got.Float32s(), []float32{1, 2, 3, 4, 5, 6, 7, 8}) {
 		t.Errorf("got %v %v", got, got.Float32s())
 	}
+	pictures := make([]byte, 3*4*4) // 3 of 2x2 pixels
+	for name, c := range map[string]struct {
+		shape    string
+		declared []int64
+		want     []int64
+	}{
+		"without a channel":    {"(3, 2, 2)", []int64{-1, 1, 2, 2}, []int64{3, 1, 2, 2}},
+		"as vectors":           {"(3, 1, 2, 2)", []int64{-1, 4}, []int64{3, 4}},
+		"of one picture":       {"(1, 12)", []int64{-1, 3, 2, 2}, []int64{1, 3, 2, 2}},
+		"of other numbers":     {"(3, 2, 2)", []int64{-1, 1, 4, 4}, []int64{3, 2, 2}},
+		"of the declared rank": {"(3, 2, 2)", []int64{-1, 4, 1}, []int64{3, 2, 2}},
+		"of open dims":         {"(3, 4)", []int64{-1, 1, -1, -1}, []int64{3, 4}},
+	} {
+		got, err := feedfile.Read(write(t, "x.npy", array("<f4", "False", c.shape, pictures)), variable(tensor.Float32, c.declared...), nil, nil)
+		if err != nil || !slices.Equal(got.Dims(), c.want) {
+			t.Errorf("rows %s: %v, %v, want dims %v", name, got, err, c.want)
+		}
+	}
 }
 
 // Integers lose no digit on the way, whatever the file: a float64 has 53 bits.

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/plainyaml"
 	"github.com/edl-go/edl/metrics"
 	"gopkg.in/yaml.v3"
 )
@@ -118,7 +119,7 @@ func Read(r io.Reader) (*Spec, error) {
 			return nil, fault.E(fault.InvalidArgument, fault.At("line "+unknown[1]), fault.Got("the member "+fault.Quote(unknown[2])+", which a sweep file does not have"),
 				fault.DidYouMean(unknown[2], members))
 		}
-		return nil, fault.Wrap(fault.InvalidArgument, "sweep file", errors.New(strings.Join(strings.Fields(err.Error()), " ")))
+		return nil, fault.Wrap(fault.InvalidArgument, "sweep file", errors.New(strings.Join(strings.Fields(plainyaml.Plain(err, "a sweep file: NAME: VALUE in each line").Error()), " ")))
 	}
 	return s, s.check()
 }
