@@ -234,7 +234,11 @@ func (s *sharing) addBackward(op *program.Op, totals []total) error {
 			fault.Want("a backward pass that reads what the forward pass has made"), fault.Hint("train on one machine")))
 	}
 	for i := range totals {
-		if t := &totals[i]; !t.watched && op.Type == t.op.Type+"_grad" && s.again.of(op.In("X")) == t.over {
+		if t := &totals[i]; t.watched && op.Role().Has(program.RoleBackward) && slices.Contains(op.OutputNames(), t.out) {
+			// A trainer would move it by its own rows, and no weight is that of these.
+			return At(op, fault.E(fault.Unsupported, fault.Var(t.out), fault.Got("state of rows that data chooses, which the backward pass moves again when it computes "+op.Type+" again"),
+				fault.Want("a backward pass that reads what the forward pass has made of them"), fault.Hint("choose checkpoints of the recomputation before which there is no such "+op.Type+", or train on one machine")))
+		} else if !t.watched && op.Type == t.op.Type+"_grad" && s.again.of(op.In("X")) == t.over {
 			s.scale(op, t)
 		}
 	}
