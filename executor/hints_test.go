@@ -1,9 +1,12 @@
 package executor_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/layers"
 	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
@@ -73,5 +76,26 @@ func TestBytesAreFedAsIntegers(t *testing.T) {
 	}
 	if n := got[0].Float32s(); len(n) != 3 || n[0] != 0 || n[1] != 7 || n[2] != 255 {
 		t.Errorf("got %v", n)
+	}
+}
+
+// Feeds of different numbers of records are named where their rows do not fit together.
+func TestFeedsOfOtherRowsAreNamed(t *testing.T) {
+	m := layers.NewModel()
+	x, y := layers.Data(m, "x", layers.Dims(2)), layers.Data(m, "y", layers.Dims(1))
+	cost := layers.SquareErrorCost(layers.FC(x, 1), y)
+	p := finished(t, m)
+	feed := executor.Feed{}
+	for name, dims := range map[string][]int64{"x": {2, 2}, "y": {3, 1}} {
+		v, err := tensor.New(tensor.Float32, dims...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		feed[name] = v
+	}
+	e := executor.New()
+	defer e.Close()
+	if _, err := e.Run(t.Context(), p, feed, cost.Name()); fault.KindOf(err) != fault.ShapeMismatch || !strings.Contains(err.Error(), `"x" has 2 rows and "y" has 3`) {
+		t.Errorf("got %v", err)
 	}
 }
