@@ -58,8 +58,20 @@ type BatchOptions struct {
 
 // Paired are two fields of sequences that must have as many rows in each record, because By combines their rows one by one.
 type Paired struct {
-	A, B int // in BatchOptions.Fields
-	By   string
+	A, B             int // in BatchOptions.Fields
+	LevelsA, LevelsB int // LoD levels that divide these rows; with fewer than the field has, its inner sequences are the rows. 0 for all
+	By               string
+}
+
+// rowsOf counts the rows of a sample that levels LoD levels divide.
+func (f Field) rowsOf(s *tensor.Stream, levels int) int64 {
+	if at := levels - (f.LoDLevel - len(s.LoD)); levels > 0 && levels < f.LoDLevel && at >= 0 && at < len(s.LoD) {
+		return int64(len(s.LoD[at]) - 1)
+	}
+	if len(s.Dims) == 0 {
+		return 0
+	}
+	return s.Dims[0]
 }
 
 // Bounds far beyond any cluster, within which rows*parts does not overflow.
@@ -224,9 +236,9 @@ func (b *Batcher) decode(record Record, row int) (err error) {
 		return b.otherRecord(record)
 	}
 	for _, p := range b.options.Paired {
-		if x, y := &b.streams[p.A], &b.streams[p.B]; len(x.Dims) > 0 && len(y.Dims) > 0 && x.Dims[0] != y.Dims[0] {
-			fields := b.options.Fields
-			return fault.E(fault.ShapeMismatch, fault.At(record.place()), fault.Var(fields[p.A].label(p.A)), fault.Gotf("%d rows, and %d of %s", x.Dims[0], y.Dims[0], fields[p.B].label(p.B)),
+		fields := b.options.Fields
+		if x, y := fields[p.A].rowsOf(&b.streams[p.A], p.LevelsA), fields[p.B].rowsOf(&b.streams[p.B], p.LevelsB); x != y {
+			return fault.E(fault.ShapeMismatch, fault.At(record.place()), fault.Var(fields[p.A].label(p.A)), fault.Gotf("%d rows, and %d of %s", x, y, fields[p.B].label(p.B)),
 				fault.Want("as many of both, since "+p.By+" combines them row by row"))
 		}
 	}

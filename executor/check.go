@@ -74,7 +74,7 @@ func CheckSequences(p *program.Program, feed Feed) error {
 	return checkPaired(p, feed)
 }
 
-// rowOffsets returns the rows at which the outermost sequences begin, and the number of rows.
+// rowOffsets returns what the innermost level divides at which the outermost sequences begin, and how much there is of it.
 func rowOffsets(lod [][]int64) []int64 {
 	offsets := slices.Clone(lod[0])
 	for _, level := range lod[1:] {
@@ -87,26 +87,25 @@ func rowOffsets(lod [][]int64) []int64 {
 
 // checkPaired refuses sequences of other lengths in two variables whose rows p combines one by one.
 func checkPaired(p *program.Program, feed Feed) error {
-	first, differ := []int64(nil), false
+	first, differ := [][]int64(nil), false
 	for _, t := range feed {
 		if t == nil || len(t.LoD()) == 0 {
 			continue
 		}
-		if rows := rowOffsets(t.LoD()); first == nil {
-			first = rows
-		} else {
-			differ = differ || !slices.Equal(first, rows)
+		if first == nil {
+			first = t.LoD()
 		}
+		differ = differ || !slices.EqualFunc(first, t.LoD(), slices.Equal[[]int64])
 	}
 	if !differ {
 		return nil
 	}
 	for _, pair := range ops.PairedSequences(p) {
 		a, b := feed[pair.A], feed[pair.B]
-		if a == nil || b == nil || len(a.LoD()) == 0 || len(b.LoD()) == 0 {
+		if a == nil || b == nil || len(a.LoD()) < pair.LevelsA || len(b.LoD()) < pair.LevelsB {
 			continue
 		}
-		x, y := rowOffsets(a.LoD()), rowOffsets(b.LoD())
+		x, y := rowOffsets(a.LoD()[:pair.LevelsA]), rowOffsets(b.LoD()[:pair.LevelsB])
 		for i := range min(len(x), len(y)) {
 			if x[i] != y[i] {
 				return ops.At(pair.By, fault.E(fault.ShapeMismatch, fault.Var(pair.A), fault.Gotf("%d rows of sequence %d, and %d of %s", x[i]-x[i-1], i-1, y[i]-x[i-1], fault.Quote(pair.B)),

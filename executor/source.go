@@ -128,7 +128,7 @@ func NewReader(p *program.Program, data map[string][]string, d *dataset.Dataset)
 			if line := pair.By.Line(); line != "" {
 				by = line + ": " + by
 			}
-			paired = append(paired, dataset.Paired{A: a, B: b, By: by})
+			paired = append(paired, dataset.Paired{A: a, B: b, LevelsA: pair.LevelsA, LevelsB: pair.LevelsB, By: by})
 		}
 	}
 	slots := 1

@@ -9,8 +9,9 @@ import (
 // Paired are two variables of a batch whose rows form sequences, and an op that combines what follows from them row by row: the words of a sentence with their weights, or with the words that
 // follow them. Row r of one belongs to row r of the other only if each record has as many rows in both.
 type Paired struct {
-	A, B string
-	By   *program.Op
+	A, B             string
+	LevelsA, LevelsB int // LoD levels that divide the rows which the op combines; fewer than the variable has where its inner sequences have become rows
+	By               *program.Op
 }
 
 // PairedSequences returns such variables of a program that reads or is fed. Who divides a batch among trainers by its records relies on what it says: otherwise other rows
@@ -21,22 +22,23 @@ func PairedSequences(p *program.Program) []Paired {
 		return nil
 	}
 	var pairs []Paired
-	seen := map[[2]string]bool{}
+	seen := map[Paired]bool{} // without By
 	r := newReductions(block, block.Ops)
 	for _, op := range block.Ops {
-		first := ""
+		first, levels := "", 0
 		for _, name := range rowsOf(op) {
 			m, _ := r.typeOf(name)
 			if v, ok := block.Var(m.LoDOf); m.LoDLevel == 0 || !ok || v.LoDLevel == 0 || r.writers[m.LoDOf] != nil && !r.records.fed(m.LoDOf) {
 				continue
 			}
 			if first == "" {
-				first = m.LoDOf
+				first, levels = m.LoDOf, m.LoDLevel
 			}
-			pair := [2]string{first, m.LoDOf}
+			pair := Paired{A: first, B: m.LoDOf, LevelsA: levels, LevelsB: m.LoDLevel}
 			if first != m.LoDOf && !seen[pair] {
 				seen[pair] = true
-				pairs = append(pairs, Paired{A: first, B: m.LoDOf, By: op})
+				pair.By = op
+				pairs = append(pairs, pair)
 			}
 		}
 	}

@@ -26,7 +26,7 @@ func TestPipelineOf(t *testing.T) {
 		t.Errorf("fields: %s", fields)
 	}
 	p.Fields = nil
-	want := reader.Pipeline{Dataset: "digits", ShuffleBuffer: 500, ShuffleSeed: -7, Batch: 64, DropLast: true, Prefetch: 5, Passes: 3}
+	want := reader.Pipeline{Dataset: "digits", ShuffleBuffer: 500, ShuffleGroup: 1, ShuffleSeed: -7, Batch: 64, DropLast: true, Prefetch: 5, Passes: 3}
 	if fmt.Sprint(p) != fmt.Sprint(want) {
 		t.Errorf("got %+v, want %+v", p, want)
 	}
