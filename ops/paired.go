@@ -23,8 +23,9 @@ func PairedSequences(p *program.Program) []Paired {
 	}
 	var pairs []Paired
 	seen := map[Paired]bool{} // without By
-	r := newReductions(block, block.Ops)
-	for _, op := range block.Ops {
+	forward := forwardOps(block)
+	r := newReductions(block, forward)
+	for _, op := range forward {
 		first, levels := "", 0
 		for _, name := range rowsOf(op) {
 			m, _ := r.typeOf(name)
@@ -52,7 +53,7 @@ func rowsOf(op *program.Op) []string {
 	}
 	axis, _ := op.Int("axis")
 	switch {
-	case strings.HasPrefix(op.Type, "elementwise_") && !strings.HasSuffix(op.Type, "_grad"), op.Type == "cos_sim", op.Type == "dot":
+	case strings.HasPrefix(op.Type, "elementwise_"), op.Type == "cos_sim", op.Type == "dot":
 		return []string{op.In("X"), op.In("Y")}
 	case op.Type == "sum", op.Type == "concat" && axis != 0:
 		return op.Inputs["X"]

@@ -103,7 +103,7 @@ func removeConnections(p *Program) {
 	removeUnused(p, unread)
 }
 
-// removeUnused removes the declarations of those variables of the global block that no op names.
+// removeUnused removes the declarations of those variables that no op names.
 func removeUnused(p *Program, names []string) {
 	used := map[string]bool{}
 	for _, b := range p.Blocks {
@@ -114,8 +114,11 @@ func removeUnused(p *Program, names []string) {
 		}
 	}
 	for _, name := range names {
-		if !used[name] {
-			p.Global().RemoveVar(name)
+		if used[name] {
+			continue
+		}
+		for _, b := range p.Blocks {
+			b.RemoveVar(name)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package program
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/edl-go/edl/tensor"
@@ -14,15 +15,12 @@ var earliestTypes = map[string]string{
 	"seq_expand": "sequence_expand",
 }
 
-// earliestSlots are slots that had another name before 2018, by the type of their ops without _grad. Those of gradients follow. Ops of one operand called their result Y.
-var earliestSlots = map[string]map[string]string{"accuracy": {"Inference": "Out"}, "lod_reset": {"TargetLoD": "Y"}}
+// earliestInputs are inputs that had another name before 2018, by the type of their ops without _grad.
+var earliestInputs = map[string][2]string{"accuracy": {"Inference", "Out"}, "lod_reset": {"TargetLoD", "Y"}}
 
-func init() {
-	for _, op := range []string{"abs", "brelu", "ceil", "elu", "exp", "floor", "hard_shrink", "hard_sigmoid", "leaky_relu", "log", "logsigmoid", "pow", "reciprocal", "relu", "relu6", "round",
-		"sigmoid", "soft_relu", "softmax", "softplus", "softshrink", "softsign", "sqrt", "square", "stanh", "swish", "tanh", "tanh_shrink", "thresholded_relu"} {
-		earliestSlots[op] = map[string]string{"Y": "Out"}
-	}
-}
+// earliestUnary are ops of one operand, which called their result Y before 2018.
+var earliestUnary = []string{"abs", "brelu", "ceil", "elu", "exp", "floor", "hard_shrink", "hard_sigmoid", "leaky_relu", "log", "logsigmoid", "pow", "reciprocal", "relu", "relu6", "round",
+	"sigmoid", "soft_relu", "softmax", "softplus", "softshrink", "softsign", "sqrt", "square", "stanh", "swish", "tanh", "tanh_shrink", "thresholded_relu"}
 
 // earliestAttrs are attributes that had another name before 2018, by the type of their ops without _grad.
 var earliestAttrs = map[string]map[string]string{
@@ -60,15 +58,15 @@ func readEarliest(p *Program) {
 			if name, ok := earliestTypes[forward]; ok {
 				op.Type, forward = strings.Replace(op.Type, forward, name, 1), name
 			}
-			for from, to := range earliestSlots[forward] {
-				if gradient {
-					rekey(op.Inputs, from, to)
-					rekey(op.Inputs, GradName(from), GradName(to))
-				} else if forward == "accuracy" || forward == "lod_reset" {
-					rekey(op.Inputs, from, to)
-				} else {
-					rekey(op.Outputs, from, to)
-				}
+			if slot, ok := earliestInputs[forward]; ok {
+				rekey(op.Inputs, slot[0], slot[1])
+			}
+			switch unary := slices.Contains(earliestUnary, forward); {
+			case unary && gradient:
+				rekey(op.Inputs, "Y", "Out")
+				rekey(op.Inputs, GradName("Y"), GradName("Out"))
+			case unary:
+				rekey(op.Outputs, "Y", "Out")
 			}
 			for from, to := range earliestAttrs[forward] {
 				rekey(op.Attrs, from, to)

@@ -1,6 +1,9 @@
 package program
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // mostParallel bounds how many of these ops, and of names that two blocks declare, are gone through. What is left is refused as unsupported.
 const mostParallel = 256
@@ -28,7 +31,8 @@ func inlineParallel(p *Program) {
 		}
 	}
 	if len(names) > 0 {
-		forgetPlaces(p, names)
+		removeMakers(p, names)
+		removeUnused(p, slices.Collect(maps.Keys(names)))
 		dropUnreachableBlocks(p)
 	}
 }
@@ -82,19 +86,20 @@ func takeOver(b *Block, i int, sub *Block) (renamed int) {
 	return renamed
 }
 
-// forgetPlaces removes lists of places and scopes that no op reads any more, and the ops that make them.
-func forgetPlaces(p *Program, names map[string]bool) {
+// removeMakers removes the ops that make lists of places which no op reads any more.
+func removeMakers(p *Program, places map[string]bool) {
+	read := map[string]bool{}
 	for _, b := range p.Blocks {
 		for _, op := range b.Ops {
 			for _, name := range op.InputNames() {
-				delete(names, name)
+				read[name] = true
 			}
 		}
 	}
 	for _, b := range p.Blocks {
-		b.Ops = slices.DeleteFunc(b.Ops, func(op *Op) bool { return op.Type == "get_places" && names[op.Out("Out")] })
-		for name := range names {
-			b.RemoveVar(name)
-		}
+		b.Ops = slices.DeleteFunc(b.Ops, func(op *Op) bool {
+			out := op.Out("Out")
+			return op.Type == "get_places" && places[out] && !read[out]
+		})
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 
 	"github.com/edl-go/edl/fault"
+	"github.com/edl-go/edl/internal/bytemark"
 	"github.com/edl-go/edl/internal/jsonline"
 )
 
@@ -234,7 +235,7 @@ func (t *Table) openCSV(r io.Reader, comma rune) error {
 	}
 	ahead := t.unnamed // first is a row
 	if ahead {
-		first[0] = strings.TrimPrefix(first[0], "\ufeff")
+		first[0] = strings.TrimPrefix(first[0], bytemark.UTF8)
 	}
 	line := 1
 	t.next = func() (Row, error) {
@@ -271,7 +272,7 @@ func (t *Table) namesOf(first []string) ([]string, error) {
 		if t.unnamed {
 			name = fmt.Sprintf("c%d", i+1)
 		}
-		names[i] = strings.Clone(strings.TrimSpace(strings.TrimPrefix(name, "\ufeff")))
+		names[i] = strings.Clone(strings.TrimSpace(strings.TrimPrefix(name, bytemark.UTF8)))
 	}
 	if t.names != nil {
 		if len(t.names) != len(first) {
