@@ -28,8 +28,11 @@ func Recounted(p *program.Program) (list []*program.Op, vars []program.Var) {
 		return nil, nil
 	}
 	added := AddedState(p, true)
-	r := &recounting{program: p, block: block, counts: map[string]bool{}, names: map[string]string{}, needed: map[string]bool{}}
+	r := &recounting{program: p, block: block, counts: map[string]bool{}, names: map[string]string{}, needed: map[string]bool{}, writers: map[string]int{}}
 	for _, op := range block.Ops {
+		for _, name := range slices.Compact(slices.Sorted(slices.Values(op.OutputNames()))) {
+			r.writers[name]++
+		}
 		if op.Role().Has(program.RoleBackward) {
 			for _, name := range op.InputNames() {
 				r.needed[name] = true
@@ -71,15 +74,7 @@ func (r *recounting) used() (list []*program.Op, vars []program.Var) {
 }
 
 // once reports whether one op of the block writes a variable.
-func (r *recounting) once(name string) bool {
-	writers := 0
-	for _, op := range r.block.Ops {
-		if slices.Contains(op.OutputNames(), name) {
-			writers++
-		}
-	}
-	return writers == 1
-}
+func (r *recounting) once(name string) bool { return r.writers[name] == 1 }
 
 // keepsCounts reports whether an op writes counts to a persistable variable, or adds to one.
 func keepsCounts(block *program.Block, op *program.Op) bool {
@@ -101,6 +96,7 @@ type recounting struct {
 	counts  map[string]bool   // persistable variables whose values servers have added up
 	names   map[string]string // of what is computed again, or is constant: its name after the round
 	needed  map[string]bool   // what the backward pass reads
+	writers map[string]int    // how many ops write a variable
 	list    []*program.Op
 	vars    []program.Var
 }
@@ -128,8 +124,10 @@ func (r *recounting) again(op *program.Op, def *Def) *program.Op {
 	}
 	again := op.Clone()
 	again.SetRole(program.RoleForward)
-	for from, to := range r.names {
-		again.RenameInput(from, to)
+	for _, name := range op.InputNames() {
+		if to, ok := r.names[name]; ok {
+			again.RenameInput(name, to)
+		}
 	}
 	for _, name := range op.OutputNames() {
 		to := name
