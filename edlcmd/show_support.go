@@ -37,21 +37,18 @@ type supportReason struct {
 // showSupport says which ops of a program run, and what does not and why. As "edl run" does, it looks only at what the fetched values depend on.
 func showSupport(c *console, f *showFlags, p *program.Program) error {
 	r := supportReport{Ops: countOps(p), Types: []opSupport{}, Reasons: []supportReason{}}
-	fetches := 0 // pruning takes them away, too
+	checked := p
 	if targets := p.Targets(); len(targets) > 0 {
-		for _, op := range p.Global().Ops {
-			if op.Type == "fetch" {
-				fetches++
-			}
-		}
 		pruned, err := p.CloneForTest().Prune(targets...)
 		if err != nil {
 			return err
 		}
+		checked = pruned.Clone()
+		keepFetches(checked, p)
 		p = pruned
 	}
-	r.Needed = countOps(p) + fetches
-	err := ops.Verify(p, program.StageLocal)
+	r.Needed = countOps(checked)
+	err := ops.Verify(checked, program.StageLocal)
 	var list fault.List
 	if err != nil && !errors.As(err, &list) {
 		return err
@@ -79,6 +76,19 @@ func showSupport(c *console, f *showFlags, p *program.Program) error {
 		return writeJSON(c.out, r)
 	}
 	return r.write(c)
+}
+
+// keepFetches adds the fetch ops of a program to a pruned one, which has lost them: what is fetched must have the type that it is declared to have.
+func keepFetches(pruned, p *program.Program) {
+	for _, op := range p.Global().Ops {
+		if op.Type != "fetch" {
+			continue
+		}
+		if v, ok := p.Global().Var(op.Out("Out")); ok {
+			pruned.Global().EnsureVar(v.Copy(""))
+		}
+		pruned.Global().Append(op.Clone())
+	}
 }
 
 func (r *supportReport) write(c *console) error {
