@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -38,7 +39,30 @@ func CheckStep(p *program.Program, feed Feed, fetch ...string) error {
 	if err := plan.CheckRequest(p.Global(), shapes, fetch, persistable); err != nil {
 		return err
 	}
-	return plan.CheckShapes(p.Global(), shapes)
+	return adviseRows(plan.CheckShapes(p.Global(), shapes), p, shapes)
+}
+
+// adviseRows adds to dims that do not fit together that feeds of records have different numbers of rows, if they do: an op far behind them may be the first that the numbers meet in.
+func adviseRows(err error, p *program.Program, shapes map[string]ops.Meta) error {
+	f, ok := err.(*fault.Fault)
+	if !ok || f.Kind != fault.ShapeMismatch || f.Hint != "" {
+		return err
+	}
+	first := ""
+	for _, name := range slices.Sorted(maps.Keys(shapes)) {
+		v, found := p.Global().Var(name)
+		if m := shapes[name]; !found || v.LoDLevel > 0 || len(v.Dims) == 0 || v.Dims[0] != program.Unknown || len(m.Dims) == 0 {
+			continue
+		}
+		if first == "" {
+			first = name
+		} else if x, y := shapes[first].Dims[0], shapes[name].Dims[0]; x != y {
+			c := *f
+			c.Hint = fmt.Sprintf("%s has %d rows and %s has %d: give one row of each for a record", fault.Quote(first), x, fault.Quote(name), y)
+			return &c
+		}
+	}
+	return err
 }
 
 // levelsHint says what to do about a feed with other LoD levels than declared.

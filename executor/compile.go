@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/edl-go/edl/executor/internal/plan"
-	"github.com/edl-go/edl/fault"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/program"
 )
@@ -107,29 +106,6 @@ func (k *planner) compile(ctx context.Context, of version, shapes map[string]ops
 	k.log.DebugContext(ctx, "compiled a plan", "ops", len(p.Global().Ops), "feeds", compiled.Feeds(), "fetch", fetch, "arena_bytes",
 		compiled.Memory().Arena)
 	return compiled, nil
-}
-
-// adviseRows adds to dims that do not fit together that feeds of records have different numbers of rows, if they do: an op far behind them may be the first that the numbers meet in.
-func adviseRows(err error, p *program.Program, shapes map[string]ops.Meta) error {
-	f, ok := err.(*fault.Fault)
-	if !ok || f.Kind != fault.ShapeMismatch || f.Hint != "" {
-		return err
-	}
-	first := ""
-	for _, name := range slices.Sorted(maps.Keys(shapes)) {
-		v, found := p.Global().Var(name)
-		if m := shapes[name]; !found || v.LoDLevel > 0 || len(v.Dims) == 0 || v.Dims[0] != program.Unknown || len(m.Dims) == 0 {
-			continue
-		}
-		if first == "" {
-			first = name
-		} else if x, y := shapes[first].Dims[0], shapes[name].Dims[0]; x != y {
-			c := *f
-			c.Hint = fmt.Sprintf("%s has %d rows and %s has %d: give one row of each for a record", fault.Quote(first), x, fault.Quote(name), y)
-			return &c
-		}
-	}
-	return err
 }
 
 // weigh is ops.WeightOf.
