@@ -8,6 +8,9 @@ import (
 // mostParallel bounds how many of these ops, and of names that two blocks declare, are gone through. What is left is refused as unsupported.
 const mostParallel = 256
 
+// parallelOps are the ops that run a block on each place, with the slot of what the block must write.
+var parallelOps = map[string]string{"parallel_do": "outputs", "parallel_do_grad": "parameters" + GradSuffix}
+
 // inlineParallel writes a parallel_do of Fluid 0.11 to 0.14, and its gradient, as the ops of their blocks, as if there were one place. Fluid divides the rows of the inputs over
 // places, runs the block on each, puts the rows of the outputs together, and adds the gradients of parameters up. So the ops compute the same from all rows, except where an op looks at
 // the rows of a place together, such as batch_norm or mean. An op whose form is not that of Fluid stays, and is refused as unsupported.
@@ -17,10 +20,13 @@ func inlineParallel(p *Program) {
 	for _, b := range p.Blocks {
 		for i := 0; i < len(b.Ops) && left > 0; i++ {
 			op := b.Ops[i]
-			slot := map[string]string{"parallel_do": "outputs", "parallel_do_grad": GradName("parameters")}[op.Type]
+			slot, parallel := parallelOps[op.Type]
+			if !parallel {
+				continue
+			}
 			index, ok := op.SubBlock("sub_block")
 			sub, err := p.Block(index)
-			if slot == "" || !ok || err != nil || sub == b || sub.Parent != b.Index || !writesAll(sub, op.Outputs[slot]) {
+			if !ok || err != nil || sub == b || sub.Parent != b.Index || !writesAll(sub, op.Outputs[slot]) {
 				continue
 			}
 			for _, name := range slices.Concat(op.Inputs["places"], op.Inputs["parallel_scopes"], op.Outputs["parallel_scopes"]) {
