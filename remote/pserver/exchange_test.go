@@ -145,7 +145,7 @@ func TestExchangeOverManyRounds(t *testing.T) {
 // When the deadline of a round has passed, a server names the one whose partial sums are missing.
 func TestExchangeWithoutOne(t *testing.T) {
 	hang := make(chan struct{})
-	servers := exchanging(t, 2, func(cfg *pserver.Config) { cfg.RoundDeadline = 50 * time.Millisecond }, func(server int, _ uint64) {
+	servers := exchanging(t, 2, func(cfg *pserver.Config) { cfg.RoundDeadline = time.Second }, func(server int, _ uint64) {
 		if server == 1 {
 			<-hang
 		}
