@@ -58,6 +58,7 @@ func Decode(data []byte, limits Limits) (*Program, error) {
 	inlineParallel(p)
 	readBlockGradients(p)
 	emptyUndeclared(p)
+	nameRates(p)
 	countAllSteps(p)
 	declareMetrics(p)
 	renameAliases(p)

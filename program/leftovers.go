@@ -39,11 +39,34 @@ func countAllSteps(p *Program) {
 	}
 }
 
+// nameRates gives ops auc of Fluid before 1.0, which counted at thresholds, a type of their own. They read the largest score of each row until 0.14, then that of label 1; and none until 0.12
+// kept counts.
+func nameRates(p *Program) {
+	for _, b := range p.Blocks {
+		for _, op := range b.Ops {
+			if op.Type != "auc" {
+				continue
+			}
+			rekey(op.Inputs, "Inference", "Out")
+			switch {
+			case op.In("Out") != "" && op.In("Predict") == "":
+				rekey(op.Inputs, "Out", "Predict")
+				delete(op.Inputs, "Indices")
+				op.SetAttr("column", int32(0))
+			case op.In("TP") == "":
+				continue
+			}
+			op.Type = "auc_at_thresholds"
+		}
+	}
+}
+
 // metricTypes are the types that kernels of Fluid give to metrics, whatever is declared, by op and slot. All but those of precision_recall are one number.
 var metricTypes = map[string]map[string]tensor.DType{
-	"auc":              {"AUC": tensor.Float64},
-	"precision_recall": {"BatchMetrics": tensor.Float64, "AccumMetrics": tensor.Float64},
-	"accuracy":         {"Correct": tensor.Int32, "Total": tensor.Int32},
+	"auc":               {"AUC": tensor.Float64},
+	"auc_at_thresholds": {"AUC": tensor.Float64},
+	"precision_recall":  {"BatchMetrics": tensor.Float64, "AccumMetrics": tensor.Float64},
+	"accuracy":          {"Correct": tensor.Int32, "Total": tensor.Int32},
 }
 
 // declareMetrics gives metrics the type that they have. Python declares those of precision_recall as float32 in PaddleRec, and the number of rows of accuracy as it was given one

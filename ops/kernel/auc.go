@@ -12,13 +12,13 @@ func FirstNoProbability[T tensor.Float](p []T) int {
 	return -1
 }
 
-// CountScores adds each row to one of len(positive) bins of equal width over its score in [0, 1]: to positive if its label is 1, else to negative.
+// CountScores adds each row to one of len(positive) bins of equal width over its score in [0, 1]: to positive if its label is above 0, else to negative.
 // The score of a row is the last of its width columns in scores. labels holds one label for each row.
 func CountScores[T tensor.Float](positive, negative []int64, scores []T, labels []int64, width int) {
 	last := T(len(positive) - 1)
 	for r, label := range labels {
 		bin := int(scores[r*width+width-1] * last)
-		if label == 1 {
+		if label > 0 {
 			positive[bin]++
 		} else {
 			negative[bin]++

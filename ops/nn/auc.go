@@ -2,6 +2,7 @@ package nn
 
 import (
 	"context"
+	"math"
 	"slices"
 
 	"github.com/edl-go/edl/fault"
@@ -29,7 +30,7 @@ func init() {
 			"StatNeg the rows of earlier steps count, too: those of all, or of the last slide_steps with this one. On a cluster it is that of the batch, too, if StatPos and StatNeg are persistable. No gradient flows through it.",
 		Inputs: []ops.Slot{
 			{Name: "Predict", Doc: "float [N, C], probabilities; the last column is that of label 1"},
-			{Name: "Label", Doc: "int64 [N, 1] or [N], 0 or 1"},
+			{Name: "Label", Doc: "int64 [N, 1] or [N], 0 or 1; larger ones count as 1"},
 			{Name: "StatPos", Doc: countsDoc, Dispensable: true},
 			{Name: "StatNeg", Doc: "likewise for label 0", Dispensable: true}},
 		Outputs: []ops.Slot{
@@ -170,9 +171,9 @@ func bindAUC[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 		return counts.Int64s()
 	}
 	return func(context.Context) error {
-		if at := kernel.FirstBadLabel(labels.Int64s(), 2, 0); at >= 0 {
+		if at := kernel.FirstBadLabel(labels.Int64s(), math.MaxInt64, 0); at >= 0 {
 			return fault.E(fault.InvalidArgument, fault.On(op), fault.Var(op.In("Label")),
-				fault.Gotf("label %d in row %d", labels.Int64s()[at], at), fault.Want("0 or 1"))
+				fault.Gotf("label %d in row %d", labels.Int64s()[at], at), fault.Want("0, or above it for a positive"))
 		}
 		scores := tensor.Data[T](predict)
 		if at := kernel.FirstNoProbability(scores); at >= 0 {

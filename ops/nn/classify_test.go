@@ -21,6 +21,8 @@ func auc(name string, predict, label *tensor.Tensor, area float64) Case {
 		Inputs: slots{"Predict": One(predict), "Label": One(label)}, Want: slots{"AUC": One(Floats(dims{1}, area))}}
 }
 
+const rateEpsilon = 1e-6 // what auc_at_thresholds adds to counts
+
 var classifyCases = []Case{
 	{Type: "sigmoid_cross_entropy_with_logits", Constant: []string{"Label"},
 		Inputs: slots{"X": One(Floats(dims{2, 3}, 0, 1, -1, 800, -800, 3)), "Label": One(Floats(dims{2, 3}, 1, 0, 0.25, 1, 0, -100))},
@@ -39,6 +41,7 @@ var classifyCases = []Case{
 	auc("in one bin", Floats(dims{2, 1}, 0.5, 0.50001), Ints(dims{2, 1}, 0, 1), 0.5),
 	auc("labels without columns", Floats(dims{2, 1}, 0.2, 0.8), Ints(dims{2}, 0, 1), 1),
 	auc("one label", Floats(dims{2, 1}, 0.2, 0.8), Ints(dims{2, 1}, 1, 1), 0),
+	auc("labels above 1", Floats(dims{3, 1}, 0.2, 0.8, 0.9), Ints(dims{3, 1}, 0, 2, 5), 1),
 	auc("no rows", Floats(dims{0, 1}), Ints(dims{0, 1}), 0),
 	{Type: "auc", Name: "all steps", Attrs: attrs{"num_thresholds": int32(2), "slide_steps": int32(0)}, Constant: []string{"Predict"},
 		Inputs: slots{"Predict": One(Floats(dims{3, 1}, 0.2, 0.7, 1)), "Label": One(Ints(dims{3, 1}, 0, 1, 1)),
@@ -66,6 +69,18 @@ var classifyCases = []Case{
 		Want:   slots{"AUC": One(Floats(dims{1}, 0.5))}},
 	{Type: "auc_of_counts", Name: "all steps", Attrs: attrs{"num_thresholds": int32(2), "slide_steps": int32(0)},
 		Inputs: slots{"StatPos": One(Ints(dims{3}, 0, 0, 2)), "StatNeg": One(Ints(dims{3}, 2, 2, 0))}, Want: slots{"AUC": One(Floats(dims{1}, 1))}},
+	{Type: "auc_at_thresholds", Attrs: attrs{"num_thresholds": int32(3)}, Constant: []string{"Predict"},
+		Inputs: slots{"Predict": One(Floats(dims{4, 2}, 0.1, 0.9, 0.5, 0.5, 0.7, 0.3, 0, 1)), "Label": One(Ints(dims{4, 1}, 1, 0, 1, 0)),
+			"TP": One(Ints(dims{3}, 0, 1, 0)), "FP": One(Ints(dims{3}, 0, 0, 0)), "TN": One(Ints(dims{3}, 1, 1, 1)), "FN": One(Ints(dims{3}, 1, 0, 1))},
+		Want: slots{"TPOut": One(Ints(dims{3}, 2, 2, 0)), "FPOut": One(Ints(dims{3}, 2, 2, 0)), "TNOut": One(Ints(dims{3}, 1, 1, 3)), "FNOut": One(Ints(dims{3}, 1, 1, 3)),
+			"AUC": One(Floats(dims{1}, 2*(1+rateEpsilon)/(3+rateEpsilon)/(3+rateEpsilon)))}},
+	{Type: "auc_at_thresholds", Name: "the largest score", Attrs: attrs{"num_thresholds": int32(3), "column": int32(0)}, Constant: []string{"Predict"},
+		Inputs: slots{"Predict": One(Floats(dims{2, 2}, 0.9, 0.1, 0.3, 0.7)), "Label": One(Ints(dims{2}, 3, 0))},
+		Want: slots{"TPOut": One(Ints(dims{3}, 1, 1, 0)), "FPOut": One(Ints(dims{3}, 1, 0, 0)), "TNOut": One(Ints(dims{3}, 0, 1, 1)), "FNOut": One(Ints(dims{3}, 0, 0, 1)),
+			"AUC": One(Floats(dims{1}, 1/(1+rateEpsilon)))}},
+	{Type: "auc_of_rates", Attrs: attrs{"num_thresholds": int32(3), "curve": "PR"},
+		Inputs: slots{"TP": One(Ints(dims{3}, 2, 1, 0)), "FP": One(Ints(dims{3}, 2, 1, 0)), "TN": One(Ints(dims{3}, 0, 1, 2)), "FN": One(Ints(dims{3}, 0, 1, 2))},
+		Want:   slots{"AUC": One(Floats(dims{1}, ((2+rateEpsilon)/(4+rateEpsilon)+2*(1+rateEpsilon)/(2+rateEpsilon)+1)/2/(2+rateEpsilon)))}},
 	{Type: "one_hot", Attrs: attrs{"depth": int32(3)}, Inputs: slots{"X": One(Ints(dims{2, 1}, 2, 0))},
 		Want: slots{"Out": One(single(dims{2, 3}, 0, 0, 1, 1, 0, 0))}},
 	{Type: "one_hot", Name: "int64", Attrs: attrs{"depth": int64(2), "dtype": int32(tensor.Int64)}, Inputs: slots{"X": One(Ints(dims{1, 1}, 1))},
@@ -109,9 +124,9 @@ func TestTopKOfMoreThanThereAre(t *testing.T) {
 
 func TestAUCOfWhatIsNoProbability(t *testing.T) {
 	for want, c := range map[string]Case{
-		"1.5 in row 1":     auc("", Floats(dims{2, 1}, 0.5, 1.5), Ints(dims{2, 1}, 0, 1), 0),
-		"NaN in row 0":     auc("", Floats(dims{1, 1}, math.NaN()), Ints(dims{1, 1}, 1), 0),
-		"label 2 in row 1": auc("", Floats(dims{2, 1}, 0.5, 0.5), Ints(dims{2, 1}, 0, 2), 0),
+		"1.5 in row 1":      auc("", Floats(dims{2, 1}, 0.5, 1.5), Ints(dims{2, 1}, 0, 1), 0),
+		"NaN in row 0":      auc("", Floats(dims{1, 1}, math.NaN()), Ints(dims{1, 1}, 1), 0),
+		"label -1 in row 1": auc("", Floats(dims{2, 1}, 0.5, 0.5), Ints(dims{2, 1}, 0, -1), 0),
 	} {
 		if err := Golden(c); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
