@@ -24,9 +24,9 @@ var withoutLayer = map[string]string{
 		fake_quantize_moving_average_abs_max fake_quantize_range_abs_max moving_average_abs_max_scale quantize_linear`,
 	"optimizers of Fluid write it for gradients": "amp_check_finite_and_scale dgc_clip_by_norm get_tensor_from_selected_rows merge_selected_rows",
 	"Fluid has no layer for it":                  "attention_lstm max_pool3d_with_index squared_l2_distance unpool3d",
-	"EDL writes it for role programs and plans": `auc_of_counts gather_rows get_selected_rows merge_ids precision_recall_of_counts run_block scatter_rows split_ids split_selected_rows squared_l2_norm_merge
+	"EDL writes it for role programs and plans": `auc_of_counts auc_of_rates gather_rows get_selected_rows merge_ids precision_recall_of_counts run_block scatter_rows split_ids split_selected_rows squared_l2_norm_merge
 		squared_l2_norm_partial stripe_rows`,
-	"reading a program of Fluid writes it":                 "wrap_integers",
+	"reading a program of Fluid writes it":                 "auc_at_thresholds wrap_integers",
 	"Paddle 2 has it for a variable that changes in place": "exponential fill_diagonal_tensor gaussian_random_inplace uniform_random_inplace",
 }
 

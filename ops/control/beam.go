@@ -35,10 +35,11 @@ func init() {
 		Type:  "beam_search",
 		Class: ops.Control,
 		Doc: "Selects the beam_size best words of a step for each source, among those of all its prefixes. A prefix that has ended takes part with its end and its " +
-			"score. If all that is selected for a source are ends of prefixes that had ended before, nothing is. Of equal scores the earlier prefix wins.",
+			"score. If all that is selected for a source are ends of prefixes that had ended before, nothing is. Of equal scores the earlier prefix wins. Without pre_scores, as Fluid " +
+			"wrote it before 1.0, what is selected for a prefix that has ended is dropped, and scores are taken as they are.",
 		Inputs: []ops.Slot{
 			{Name: "pre_ids", Doc: "int64 [prefixes, 1]: the last words of the prefixes"},
-			{Name: "pre_scores", Doc: "float32 [prefixes, 1]: the scores of the prefixes", Dispensable: true},
+			{Name: "pre_scores", Doc: "float32 [prefixes, 1]: the scores of the prefixes; Fluid before 1.0 has none", Dispensable: true},
 			{Name: "ids", Doc: "int64 [prefixes, K]: candidates for each prefix; without it they are numbered from 0", Dispensable: true},
 			{Name: "scores", Doc: "float32 [prefixes, K]: the scores of the candidates; LoD level 0 divides the prefixes among the sources"},
 		},
@@ -61,8 +62,8 @@ func init() {
 					return s.Errorf(slot, "%v", dtype)
 				}
 			}
-			if !s.Has("pre_scores") {
-				return fault.E(fault.Unsupported, fault.On(s.Op()), fault.Got("no pre_scores"), fault.Want("the scores of the prefixes"))
+			if !s.Has("pre_scores") && !s.Bool("is_accumulated") {
+				return fault.E(fault.InvalidProgram, fault.On(s.Op()), fault.Got("no pre_scores"), fault.Want("the scores of the prefixes, to which those of words are added"))
 			}
 			s.Set("selected_ids", tensor.Int64, program.Unknown, 1)
 			s.Set("selected_scores", tensor.Float32, program.Unknown, 1)
@@ -79,7 +80,7 @@ func init() {
 		Type:  "beam_search_decode",
 		Class: ops.Control,
 		Doc: "Follows what the steps of a beam search have selected back from the last step, and returns the sequences of each source, those with the best " +
-			"scores first.",
+			"scores first. Without beam_size, as Fluid wrote it before 1.0, it returns whatever no later step goes on from, those that ended first before others.",
 		Inputs: []ops.Slot{
 			{Name: "Ids", Doc: "an array of the selected_ids of each step"},
 			{Name: "Scores", Doc: "an array of the selected_scores of each step"},
@@ -88,7 +89,9 @@ func init() {
 			{Name: "SentenceIds", Doc: "int64 [words, 1]; LoD level 0 divides the sequences among the sources, and level 1 the words among the sequences"},
 			{Name: "SentenceScores", Doc: "float32 [words, 1], likewise: the score after each word"},
 		},
-		Attrs: []ops.Attr{size, end},
+		Attrs: []ops.Attr{
+			{Name: size.Name, Doc: "how many sequences of a source are returned at most; 0 for all", Default: int32(0), Check: size.Check},
+			{Name: end.Name, Doc: end.Doc + "; -1 for none", Default: int32(-1)}},
 		Infer: func(s *ops.Shapes) error {
 			for _, slot := range []string{"Ids", "Scores"} {
 				if err := opkit.CheckType(s, slot, s.In(slot).Kind == program.LoDTensorArray, "an array"); err != nil {
@@ -192,7 +195,7 @@ func (s *beam) check(op *program.Op) error {
 	switch d := s.scores.Dims(); {
 	case len(d) != 2 || d[0] != n:
 		return fault.E(fault.ShapeMismatch, fault.Var(op.In("scores")), fault.Gotf("%v", d), fault.Wantf("candidates for each of %d prefixes", n))
-	case int64(s.preScores.Len()) != n:
+	case s.preScores != nil && int64(s.preScores.Len()) != n:
 		return fault.E(fault.ShapeMismatch, fault.Var(op.In("pre_scores")), fault.Gotf("%v", s.preScores.Dims()), fault.Wantf("a number for each of %d prefixes", n))
 	case s.ids != nil && !slices.Equal(s.ids.Dims(), d):
 		return fault.E(fault.ShapeMismatch, fault.Var(op.In("ids")), fault.Gotf("%v", s.ids.Dims()), fault.Wantf("%v, as scores has", d))
@@ -223,12 +226,12 @@ func (s *beam) choose() {
 		s.gather(from, to)
 		slices.SortStableFunc(s.candidates, better)
 		best := s.candidates[:min(s.size, len(s.candidates))]
-		if s.ended(best) {
+		if s.preScores != nil && s.ended(best) {
 			best = best[:0]
 		}
 		for prefix := from; prefix < to; prefix++ {
 			for _, c := range best {
-				if c.prefix == prefix {
+				if dropped := s.preScores == nil && s.preIDs.Int64s()[prefix] == s.end; c.prefix == prefix && !dropped {
 					s.selected = append(s.selected, c)
 				}
 			}
@@ -242,8 +245,11 @@ func (s *beam) gather(from, to int) {
 	s.candidates = s.candidates[:0]
 	width := int(s.scores.Dims()[1])
 	for prefix := from; prefix < to; prefix++ {
-		before := s.preScores.Float32s()[prefix]
-		if s.preIDs.Int64s()[prefix] == s.end {
+		before := float32(0)
+		if s.preScores != nil {
+			before = s.preScores.Float32s()[prefix]
+		}
+		if s.preScores != nil && s.preIDs.Int64s()[prefix] == s.end {
 			s.candidates = append(s.candidates, candidate{prefix, s.end, before})
 			continue
 		}
@@ -282,6 +288,9 @@ func bindDecode(b *ops.Binding) (ops.Kernel, error) {
 	end, size := b.Int("end_id"), int(b.Int("beam_size"))
 	return func(context.Context) error {
 		sources, err := backtrace(ids, values, end, size)
+		if size == 0 && err == nil {
+			sources, err = leaves(ids, values)
+		}
 		if err != nil {
 			return err
 		}
@@ -354,6 +363,48 @@ func backtrace(ids, values *ops.Array, end int64, size int) ([][]*sentence, erro
 	}
 	for _, sentences := range sources {
 		slices.SortStableFunc(sentences, func(a, b *sentence) int { return cmp.Compare(b.scores[0], a.scores[0]) })
+	}
+	return sources, nil
+}
+
+// leaves returns the sequences of each source that no step goes on from, in the order in which they end. backtrace has checked the steps.
+func leaves(ids, values *ops.Array) (sources [][]*sentence, err error) {
+	var steps [2][]*tensor.Tensor
+	for t := range int64(ids.Len()) {
+		for i, of := range []*ops.Array{ids, values} {
+			step, err := of.At(t)
+			if err != nil {
+				return nil, err
+			}
+			steps[i] = append(steps[i], step)
+		}
+	}
+	for t, words := range steps[0] {
+		lod := words.LoD()
+		if sources == nil {
+			sources = make([][]*sentence, len(lod[0])-1)
+		}
+		if t > 0 && len(lod[1])-1 > steps[0][t-1].Len() {
+			return nil, fault.E(fault.InvalidArgument, fault.Gotf("step %d with %d prefixes", t, len(lod[1])-1), fault.Wantf("at most the %d words of the step before", steps[0][t-1].Len()))
+		}
+		var next []int64 // offsets of the prefixes of the next step: these words, if the step has a prefix for each
+		if t+1 < len(steps[0]) {
+			next = steps[0][t+1].LoD()[1]
+		}
+		for i := range sources {
+			for at := lod[1][lod[0][i]]; at < lod[1][lod[0][i+1]]; at++ {
+				if int(at)+1 < len(next) && next[at] < next[at+1] {
+					continue
+				}
+				s := &sentence{at: int(at)}
+				for from := t; from >= 0; from-- {
+					s.words, s.scores = append(s.words, steps[0][from].Int64s()[s.at]), append(s.scores, steps[1][from].Float32s()[s.at])
+					prefix, _ := slices.BinarySearch(steps[0][from].LoD()[1], int64(s.at)+1)
+					s.at = prefix - 1
+				}
+				sources[i] = append(sources[i], s)
+			}
+		}
 	}
 	return sources, nil
 }
