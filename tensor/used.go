@@ -2,6 +2,7 @@ package tensor
 
 import (
 	"bytes"
+	"iter"
 	"unsafe"
 )
 
@@ -13,27 +14,78 @@ const usedBytes = 4096
 
 var noBytes [usedBytes]byte
 
-// CopyUsed makes to equal to from, which has its length. Blocks of 4096 bytes that are zeros in both are not written.
+// CopyUsed makes to equal to from, which has its length. Blocks of 4096 bytes that are zeros in both are not written. What the system has given no memory to is not read.
 func CopyUsed(to, from []byte) {
-	for len(to) > 0 {
-		n := min(len(to), usedBytes)
-		if !bytes.Equal(from[:n], noBytes[:n]) || !bytes.Equal(to[:n], noBytes[:n]) {
-			copy(to[:n], from)
+	parts := whole(len(to))
+	if len(to) >= copyLeast {
+		parts = either(inUse(to), inUse(from))
+	}
+	for begin, end := range parts {
+		for at := begin; at < end; at += usedBytes {
+			till := min(end, at+usedBytes)
+			if !bytes.Equal(from[at:till], noBytes[:till-at]) || !bytes.Equal(to[at:till], noBytes[:till-at]) {
+				copy(to[at:till], from[at:till])
+			}
 		}
-		to, from = to[n:], from[n:]
 	}
 }
 
-// ClearUsed makes zeros of all bytes. Blocks of 4096 bytes that are zeros are not written.
-func ClearUsed(b []byte) {
-	for len(b) > 0 {
-		n := min(len(b), usedBytes)
-		if !bytes.Equal(b[:n], noBytes[:n]) {
-			clear(b[:n])
+// copyLeast is from how many bytes on a copy asks which parts are in use. A copy is quick where all of them are.
+const copyLeast = 16 << 20
+
+// whole yields one part of n bytes.
+func whole(n int) iter.Seq2[int, int] {
+	return func(yield func(from, to int) bool) { yield(0, n) }
+}
+
+// either yields what lies in one of two sequences of parts, or in both, in order.
+func either(a, b iter.Seq2[int, int]) iter.Seq2[int, int] {
+	return func(yield func(from, to int) bool) {
+		next, stop := iter.Pull2(b)
+		defer stop()
+		done := 0 // what is before was yielded
+		from, to, ok := next()
+		for begin, end := range a {
+			for ok && from < begin {
+				if part := min(to, begin); max(from, done) < part && !yield(max(from, done), part) {
+					return
+				}
+				if done = max(done, min(to, begin)); to > begin {
+					break
+				}
+				from, to, ok = next()
+			}
+			if !yield(begin, end) {
+				return
+			}
+			done = end
+			for ok && to <= done {
+				from, to, ok = next()
+			}
 		}
-		b = b[n:]
+		for ; ok; from, to, ok = next() {
+			if max(from, done) < to && !yield(max(from, done), to) {
+				return
+			}
+		}
 	}
 }
+
+// ClearUsed makes zeros of all bytes. Blocks of 4096 bytes that are zeros are not written. What the system has given no memory to is not read.
+func ClearUsed(b []byte) {
+	for from, to := range inUse(b) {
+		for from < to {
+			end := min(to, from+usedBytes)
+			if !bytes.Equal(b[from:end], noBytes[:end-from]) {
+				clear(b[from:end])
+			}
+			from = end
+		}
+	}
+}
+
+// ClearElements is ClearUsed for the elements of a tensor.
+func ClearElements[T Bits](elements []T) { ClearUsed(bytesOf(elements)) }
 
 // copied returns a copy.
 func copied[T Bits](from []T) []T {
@@ -45,18 +97,21 @@ func copied[T Bits](from []T) []T {
 	return to
 }
 
-// AreZeros reports whether all bits of the elements are 0. Reading them takes no memory where they were never in use, if the system has one page for all zeros.
+// AreZeros reports whether all bits of the elements are 0.
 func AreZeros[T Bits](elements []T) bool { return ZeroBytes(bytesOf(elements)) }
 
-// ZeroBytes reports whether all bytes are 0.
+// ZeroBytes reports whether all bytes are 0. What the system has given no memory to is not read.
 func ZeroBytes(b []byte) bool {
-	for len(b) > usedBytes {
-		if !bytes.Equal(b[:usedBytes], noBytes[:]) {
-			return false
+	for from, to := range inUse(b) {
+		for from < to {
+			end := min(to, from+usedBytes)
+			if !bytes.Equal(b[from:end], noBytes[:end-from]) {
+				return false
+			}
+			from = end
 		}
-		b = b[usedBytes:]
 	}
-	return bytes.Equal(b, noBytes[:len(b)])
+	return true
 }
 
 // memoryOf returns the bytes of the elements of a tensor.

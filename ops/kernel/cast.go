@@ -1,9 +1,7 @@
 package kernel
 
 import (
-	"bytes"
 	"math"
-	"unsafe"
 
 	"github.com/edl-go/edl/tensor"
 )
@@ -45,21 +43,6 @@ func CastToBool[From Number](out []bool, x []From) {
 func Fill[T any](out []T, value T) {
 	for i := range out {
 		out[i] = value
-	}
-}
-
-// ClearUsed sets elements to 0. It does not write where they are 0 already, so memory that was never used is not used after it either, and the system gives
-// no pages to it.
-func ClearUsed[T tensor.Bits](out []T) {
-	var none [1024]T
-	for len(out) > 0 {
-		some := out[:min(len(out), len(none))]
-		size := len(some) * int(unsafe.Sizeof(none[0]))
-		is, want := unsafe.Slice((*byte)(unsafe.Pointer(&some[0])), size), unsafe.Slice((*byte)(unsafe.Pointer(&none[0])), size)
-		if !bytes.Equal(is, want) {
-			clear(some)
-		}
-		out = out[len(some):]
 	}
 }
 

@@ -199,7 +199,7 @@ func fill[T tensor.Bits](value T, clears bool) opkit.Binder {
 		to := b.Out("Out")
 		return func(context.Context) error {
 			if clears {
-				kernel.ClearUsed(tensor.Data[T](to))
+				tensor.ClearElements(tensor.Data[T](to))
 			} else {
 				kernel.Fill(tensor.Data[T](to), value)
 			}
