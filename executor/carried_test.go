@@ -51,6 +51,28 @@ func TestLoopsCarryWhatPaddleCarries(t *testing.T) {
 				}
 				return list, []int64{int64(len(x) / 2), 5}
 			}},
+		{"a sentence that grows to dims which the loop computes", counted(`
+			var words float32 [-1,-1]
+			assign X=x -> Out=words`, "words", `
+			var dims int32 [2]
+			var rows int32 [1]
+			var length int32 [1]
+			reduce_sum X=words -> Out=sum | dim=[1] keep_dim=true reduce_all=false
+			concat X=words,sum -> Out=longer | axis=1
+			shape Input=longer -> Out=dims |
+			slice Input=dims -> Out=rows | axes=[0] starts=[0] ends=[1]
+			slice Input=dims -> Out=length | axes=[0] starts=[1] ends=[2]
+			reshape2 X=longer ShapeTensor=rows,length -> Out=same XShape=xs | shape=[-1,-1]
+			assign X=same -> Out=words`, `
+			var out float32 [-1,-1]
+			scale X=words -> Out=out | scale=1.0f bias=0.0f`),
+			func(x []float32) (list []float32, dims []int64) {
+				for i := 0; i < len(x); i += 2 {
+					s := x[i] + x[i+1]
+					list = append(list, x[i], x[i+1], s, 2*s, 4*s)
+				}
+				return list, []int64{int64(len(x) / 2), 5}
+			}},
 		{"a variable that is fed", counted("", "x", `
 			scale X=x -> Out=twice | scale=2.0f bias=0.0f
 			assign X=twice -> Out=x`, `

@@ -146,21 +146,52 @@ func transposed(_ *division, op *program.Op, at int) int {
 	return slices.Index(order, int64(at))
 }
 
-func sliced(_ *division, op *program.Op, at int) int {
-	axes, _ := op.Ints("axes")
-	if without(at, axes) < 0 {
+// WholeAxis is an end of a slice that leaves no element of an axis out, as programs of Paddle write it where they mean all: 1e9 or the largest int32. No axis that records lie along is
+// as long.
+const WholeAxis = 1e9
+
+func sliced(d *division, op *program.Op, at int) int {
+	axes, ok := positive(d, op.In("Input"), op, "axes")
+	gone, known := positive(d, op.In("Input"), op, "decrease_axis")
+	if !ok || !known || slices.Contains(axes, int64(at)) && !whole(op, slices.Index(axes, int64(at))) {
 		return -1
 	}
-	gone, _ := op.Ints("decrease_axis")
 	return without(at, gone)
 }
 
+// whole reports whether a slice takes all of its axis number i, by attributes alone.
+func whole(op *program.Op, i int) bool {
+	starts, _ := op.Ints("starts")
+	ends, _ := op.Ints("ends")
+	strides, has := op.Ints("strides")
+	return len(op.InputNames()) == 1 && i < len(starts) && i < len(ends) && starts[i] == 0 && ends[i] >= WholeAxis && (!has || i < len(strides) && strides[i] == 1)
+}
+
+// positive returns the axes of an attribute, counted from the start. It reports false if some count from the end and the rank of x is not known.
+func positive(d *division, x string, op *program.Op, attribute string) ([]int64, bool) {
+	axes, _ := op.Ints(attribute)
+	axes = slices.Clone(axes)
+	for i := range axes {
+		if axes[i] < 0 {
+			axes[i] += int64(d.rank(x))
+		}
+	}
+	return axes, !slices.ContainsFunc(axes, func(axis int64) bool { return axis < 0 })
+}
+
 // squeezed is of ops that take away or add axes of extent 1. Without a list of them dims say which axes go.
-func squeezed(_ *division, op *program.Op, at int) int {
+func squeezed(d *division, op *program.Op, at int) int {
 	axes, _ := op.Ints("axes")
 	axis := at
-	for _, a := range axes {
-		switch comes := strings.HasPrefix(op.Type, "un"); {
+	for i, a := range axes {
+		comes := strings.HasPrefix(op.Type, "un")
+		if a < 0 && d.rank(op.In("X")) > 0 { // it counts from the end of what there is, with the axes before it in the list
+			a += int64(d.rank(op.In("X")))
+			if comes {
+				a += int64(i) + 1
+			}
+		}
+		switch {
 		case a < 0 || !comes && int(a) == at:
 			return -1
 		case comes && int(a) <= axis:
@@ -192,14 +223,14 @@ func sameAxis(d *division, op *program.Op, at int) int {
 	return at
 }
 
-func reduced(_ *division, op *program.Op, at int) int {
-	axes, _ := op.Ints("dim")
+func reduced(d *division, op *program.Op, at int) int {
+	axes, ok := positive(d, op.In("X"), op, "dim")
 	all, _ := op.Bool("reduce_all")
 	left := without(at, axes)
 	if keeps, _ := op.Bool("keep_dim"); keeps && left >= 0 {
 		left = at
 	}
-	if all || len(axes) == 0 {
+	if all || !ok || len(axes) == 0 {
 		return -1
 	}
 	return left

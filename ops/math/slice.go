@@ -156,7 +156,7 @@ func inferSlice(strides string) func(*ops.Shapes) error {
 	}
 }
 
-// cutsRows reports whether axis 0 is cut, even if that leaves all rows of the batch at hand.
+// cutsRows reports whether axis 0 is cut, even if that leaves all rows of the batch at hand. An end of ops.WholeAxis or more cuts no batch.
 func cutsRows(s *ops.Shapes, strides string) bool {
 	rank := int64(len(s.In("Input").Dims))
 	axes, starts, ends := s.Ints("axes"), s.Ints("starts"), s.Ints("ends")
@@ -167,7 +167,7 @@ func cutsRows(s *ops.Shapes, strides string) bool {
 		if axis != 0 && axis != -rank {
 			continue
 		}
-		return starts[i] != 0 || ends[i] < math.MaxInt32 || strides != "" && s.Ints(strides)[i] != 1
+		return starts[i] != 0 || ends[i] < ops.WholeAxis || strides != "" && s.Ints(strides)[i] != 1
 	}
 	return false
 }

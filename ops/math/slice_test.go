@@ -105,6 +105,7 @@ func TestSliceKnowsWhetherItCutsTheBatch(t *testing.T) {
 		{attrs{"axes": []int32{1}, "starts": []int32{0}, "ends": []int32{1}}, false},
 		{attrs{"axes": []int32{1}, "starts": []int32{0}, "ends": []int32{1}, "decrease_axis": []int32{1}}, false},
 		{attrs{"axes": []int32{0, 1}, "starts": []int32{0, 0}, "ends": []int32{end32, 1}}, false},
+		{attrs{"axes": []int32{0, 1}, "starts": []int32{0, 0}, "ends": []int32{ops.WholeAxis, 1}}, false},
 		{attrs{"axes": []int32{0}, "starts": []int32{0}, "ends": []int32{5}}, true},
 		{attrs{"axes": []int32{-2}, "starts": []int32{1}, "ends": []int32{end32}}, true},
 		{attrs{"starts": []int32{1}, "ends": []int32{end32}}, true},

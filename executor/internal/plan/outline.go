@@ -57,6 +57,13 @@ func (o *outline) enter(op *program.Op, shapes *ops.Shapes) error {
 
 func (o *outline) infer(op *program.Op) error {
 	shapes, err := o.in.inferInside(op, o.typeOf)
+	if err != nil { // a block that does not run may be one that cannot: with the values of dims more is known of that
+		shapes, err = ops.Infer(op, func(name string) (ops.Meta, bool) {
+			m, ok := o.typeOf(name)
+			m.Value = nil
+			return m, ok
+		})
+	}
 	if err == nil {
 		err = o.enter(op, shapes)
 	}
@@ -104,18 +111,25 @@ func (o *outline) own(name string) bool {
 	return ok
 }
 
+// write records the type of what an op of the block writes. The value of a variable of the block is known if one op writes it: only ops that run after that op read it. The value of
+// a variable outside is not, because the block may not run.
 func (o *outline) write(name string, m ops.Meta) error {
-	m.Value = nil // the block may not run
 	if v, ok := o.block.Find(name); ok && o.block.Declares(name) {
 		if m.Kind == 0 {
 			m = ops.MetaOf(v)
 		}
+		if !o.in.once[name] {
+			m.Value = nil
+		}
 		if before, met := o.types[name]; met {
+			value := m.Value
 			m = joined(before, m)
+			m.Value = value
 		}
 		o.types[name] = m
 		return nil
 	}
+	m.Value = nil
 	if o.outer != nil {
 		return o.outer.write(name, m)
 	}
