@@ -155,7 +155,7 @@ func splitLossAxis(s *splitter) bool {
 		names := op.Inputs[slot]
 		for i, name := range names {
 			if name != "" && name != Empty {
-				names[i] = s.turned(name, there)
+				names[i] = turned(s, name, there)
 				move(name, names[i], there)
 			}
 		}
@@ -165,7 +165,7 @@ func splitLossAxis(s *splitter) bool {
 		names := op.Outputs[slot]
 		for i, name := range names {
 			if name != "" && name != Empty {
-				names[i] = s.turned(name, there)
+				names[i] = turned(s, name, there)
 				move(names[i], name, back)
 			}
 		}
@@ -174,7 +174,7 @@ func splitLossAxis(s *splitter) bool {
 }
 
 // turned makes a variable for another one with its axes in another order: its declaration has the extents in that order, too, because an extent that inference leaves open is as declared.
-func (s *splitter) turned(name string, order []int32) string {
+func turned(s *splitter, name string, order []int32) string {
 	made := s.temporary(name)
 	if v, ok := s.block.Find(made); ok && len(v.Dims) == len(order) {
 		dims := slices.Clone(v.Dims)
