@@ -330,7 +330,7 @@ func fromChoice(r *reductions, name string) bool {
 	if r.shares == nil || len(r.shares.chosen.rows) == 0 {
 		return false
 	}
-	for name := range (totalling{r}).ancestors(name) {
+	for name := range (totalling{reductions: r}).ancestors(name) {
 		if choiceOf(r, name) != "" {
 			return true
 		}

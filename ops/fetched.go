@@ -74,7 +74,7 @@ func mergeOfSize(r *reductions, name string) Merge {
 
 // fromSize reports whether a number may follow from how many rows a batch has.
 func fromSize(r *reductions, name string) bool {
-	for name := range (totalling{r}).ancestors(name) {
+	for name := range (totalling{reductions: r}).ancestors(name) {
 		if op := r.writers[name]; op != nil {
 			if def, ok := Lookup(op.Type); ok && def.FromDims {
 				return true

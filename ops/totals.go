@@ -31,7 +31,10 @@ type total struct {
 }
 
 // totalling finds totals, with what reductions know of a forward pass.
-type totalling struct{ *reductions }
+type totalling struct {
+	*reductions
+	apart bool // no one weight is that of all that trainers send: moving statistics of rows of sequences are totals, too
+}
 
 // totalsOp is the op by which trainers share totals.
 const totalsOp = "share_totals"
@@ -64,13 +67,13 @@ func analyse(p *program.Program) (*analysis, error) {
 	if a.shared = sharesTotals(block.Ops[:at]); a.shared {
 		return a, nil
 	}
-	r := totalling{newReductions(block, block.Ops[:at])}
+	r := totalling{reductions: newReductions(block, block.Ops[:at])}
 	kind, err := r.of(loss)
 	switch {
 	case err == nil && kind == MergeNone:
 		return nil, r.unclear(loss, "a loss that does not depend on the batch")
 	case err == nil:
-		a.linear = kind == MergeSum || choiceOf(r.reductions, r.over[loss]) == "" && r.weighs(loss) == nil
+		a.linear = kind == MergeSum && (!readsSequences(block) || r.weighState() == nil) || kind == MergeMean && choiceOf(r.reductions, r.over[loss]) == "" && r.weighs(loss) == nil
 		if a.linear {
 			a.merge = kind
 		}
@@ -78,7 +81,7 @@ func analyse(p *program.Program) (*analysis, error) {
 			return a, nil
 		}
 	}
-	shared := totalling{newReductions(block, block.Ops[:at])}
+	shared := totalling{reductions: newReductions(block, block.Ops[:at]), apart: !a.linear}
 	if a.totals, err = shared.totalsOf(loss); a.linear && err != nil {
 		a.totals, err = nil, nil
 	}

@@ -5,18 +5,18 @@ import (
 )
 
 // A metric over chosen rows, and what such rows do to the moving statistics of batch_norm, weigh by how many rows a trainer has chosen. That is no number by which all that
-// trainers send could be weighed. So trainers share these, too, with the totals of the loss: all have the metric of the batch then, and the same moving statistics.
+// trainers send could be weighed. The same holds for moving statistics over words beside ones over records, as those of DeepSpeech2. So trainers share these, too, with the totals of the loss: all have the metric of the batch then, and the same moving statistics.
 //
 //	batch_norm -> mean    becomes    batch_norm -> mean.part -> share_totals -> mean.total -> assign -> mean
 
 // watched returns the totals over chosen rows that an op makes and that the loss, which is computed from needed, does not go through.
 func (r totalling) watched(op *program.Op, needed map[string]bool) (totals []total) {
-	if r.shares == nil {
+	if r.shares == nil && !r.apart {
 		return nil
 	}
 	watch := func(over, out string, mean bool) {
 		m, ok := r.typeOf(out)
-		if choiceOf(r.reductions, over) == "" || out == "" || out == program.Empty || !ok || !m.DType.IsFloat() || Product(m.Dims) < 1 || !r.records.once(out) {
+		if choiceOf(r.reductions, over) == "" && !(r.apart && op.Type == "batch_norm" && !isRecords(r.reductions, over)) || out == "" || out == program.Empty || !ok || !m.DType.IsFloat() || Product(m.Dims) < 1 || !r.records.once(out) {
 			return
 		}
 		totals = append(totals, total{op: op, over: over, out: out, mean: mean, late: true, watched: true})

@@ -102,7 +102,7 @@ func weighRecords(r *reductions, loss string) error {
 	if sharesTotals(r.forward) {
 		return nil
 	}
-	_, err := totalling{r}.totalsOf(loss)
+	_, err := totalling{reductions: r, apart: true}.totalsOf(loss)
 	return err
 }
 

@@ -269,9 +269,9 @@ sgd Param=w Grad=w@GRAD LearningRate=rate -> ParamOut=w | op_role=2 op_role_var=
 	}
 }
 
-// Recommenders as Fluid writes them, with a schedule, clips, penalties and sparse tables, and merged layers of transformers that drop, and a block that Fluid runs on several places, obey the law.
+// Recommenders as Fluid writes them, with a schedule, clips, penalties and sparse tables, and merged layers of transformers that drop, a block that Fluid runs on several places, and moving statistics over words beside ones over records, obey the law.
 func TestProgramsThatTrainObeyTheLaw(t *testing.T) {
-	for name, fetch := range map[string]string{"train_din": "item_b", "train_mmoe": "fc_0.w_0", "train_xdeepfm": "fc_0.w_0", "train_widedeep": "SparseFeatFactors", "train_transformer": "qkvw", "grad_parallel_do": "w"} {
+	for name, fetch := range map[string]string{"train_din": "item_b", "train_mmoe": "fc_0.w_0", "train_xdeepfm": "fc_0.w_0", "train_widedeep": "SparseFeatFactors", "train_transformer": "qkvw", "grad_parallel_do": "w", "train_statistics": "batch_norm_0.w_1"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			text, err := os.ReadFile("../executor/testdata/programs/" + name + ".txt")
