@@ -67,11 +67,6 @@ func TestUnsupported(t *testing.T) {
 			loss := layers.Mean(layers.Embedding(words, 100, 1, layers.Sparse(), layers.DType(tensor.Float64)))
 			optimizer.SGD(0.1).Minimize(loss)
 		}, transpiler.Sync, []string{"op sgd", `"embedding_0.w_0@GRAD"`, "rows of float64[100 1]", "drop layers.Sparse", "transpiler/fault_test.go"}},
-		"state of other sequences": {func(r regression) {
-			words := layers.Data(r.Model, "words", layers.Dims(4), layers.LoD(1))
-			pooled := layers.SequencePool(layers.BatchNorm(words), "sum")
-			optimizer.SGD(0.1).Minimize(layers.Mean(layers.FC(pooled, 1)))
-		}, transpiler.Sync, []string{"op batch_norm", `the rows of "words"`, "train on one machine"}},
 		"schedule of the loss": {func(r regression) {
 			optimizer.SGD(optimizer.Schedule(func(layers.Variable) layers.Variable { return layers.Scale(r.loss, 0.1, 0) })).Minimize(r.loss)
 		}, transpiler.Sync, []string{"op scale", `"loss"`, "learning-rate schedule that reads a value of the forward pass"}},
