@@ -119,7 +119,7 @@ func (d *division) run(block *program.Block, op *program.Op) {
 	case slices.ContainsFunc(op.InputNames(), func(name string) bool { return d.count[name] }) && !strings.HasSuffix(op.Type, "_batch_size_like"):
 		d.write(op, op.OutputNames(), mixed, false)
 	case filled(d, op):
-	case def.FromDims, block.Index == 0 && d.records.equal(op):
+	case def.FromDims, block.Index == 0 && d.records.equal(op), sameExtents(d, op):
 		d.write(op, op.OutputNames(), common, false)
 	case len(op.SubBlocks()) > 0:
 		d.runBlock(block, op)

@@ -90,3 +90,22 @@ func (r *records) writer(name string) *program.Op {
 	}
 	return nil
 }
+
+// sameExtents reports whether a slice of the global block takes extents of a variable that is fed, and not the number of its records: a trainer has rows of the same extents as all others, as
+// the height and width of images to which a result is scaled. Sequences are no such rows.
+func sameExtents(d *division, op *program.Op) bool {
+	shape := d.records.writer(op.In("Input"))
+	m, ok := d.typeOf(op.Out("Out"))
+	if d.inner || op.Type != "slice" || shape == nil || shape.Type != "shape" || !ok || len(m.Dims) != 1 || m.Dims[0] < 1 {
+		return false
+	}
+	if x, ok := d.typeOf(shape.In("Input")); !ok || x.LoDLevel > 0 || !d.records.fed(shape.In("Input")) {
+		return false
+	}
+	for i := range int(m.Dims[0]) {
+		if records, known := countsRecords(d, op.Out("Out"), i); records || !known {
+			return false
+		}
+	}
+	return true
+}

@@ -136,6 +136,14 @@ func TestFilledWithComputedDims(t *testing.T) {
 		reduce_sum X=h -> Out=y | dim=[1] keep_dim=true reduce_all=false`: false,
 		`fill_constant ShapeTensor=nt -> Out=h | shape=[] value=0.5f dtype=5
 		reduce_sum X=h -> Out=y | dim=[1] keep_dim=true reduce_all=false`: true,
+		`fill_constant ShapeTensor=tw -> Out=h2 | shape=[] value=0.5f dtype=5
+		reduce_sum X=h2 -> Out=number | dim=[0] keep_dim=false reduce_all=true
+		reduce_sum X=x -> Out=m | dim=[1] keep_dim=false reduce_all=false
+		elementwise_mul X=m Y=number -> Out=y | axis=-1`: true,
+		`fill_constant ShapeTensor=s -> Out=h2 | shape=[] value=0.5f dtype=5
+		reduce_sum X=h2 -> Out=number | dim=[0] keep_dim=false reduce_all=true
+		reduce_sum X=x -> Out=m | dim=[1] keep_dim=false reduce_all=false
+		elementwise_mul X=m Y=number -> Out=y | axis=-1`: false,
 		`fill_constant ShapeTensor=tw -> Out=h | shape=[] value=0.5f dtype=5
 		reduce_sum X=h -> Out=y | dim=[1] keep_dim=true reduce_all=false`: false,
 	} {
