@@ -16,7 +16,9 @@ type Env struct {
 	Server  Server  // pservers
 	Storage Storage // save and load
 	// Log gets what the program prints, at LevelPrint.
-	Log     *slog.Logger
+	Log *slog.Logger
+	// Rank returns the rank table that orders the rows of a variable in a block that an op runs; see Binding.Rank. Nil outside of such blocks.
+	Rank    func(variable string) *RankTable
 	Workers int // goroutines that may share the loops of a kernel; less than 1 counts as 1
 
 	// Blocks runs single blocks of the program over the scope of the run. The executor sets it for pserver programs, where listen_and_serv hands it

@@ -13,6 +13,8 @@ type RankTable struct {
 	Lengths []int64   // of the sequences in steps, by rank
 	Offsets []int64   // of the sequences in the batch, in steps, in its order
 	Outer   [][]int64 // offsets of the levels above, outermost first
+	// Around orders the outermost sequences, where a step of another network has them; nil if they are records.
+	Around *RankTable
 }
 
 // Set takes the offsets of a batch, of the levels down to that of the sequences; without a level the table has no sequence. It allocates nothing if it has held as many before.

@@ -54,6 +54,9 @@ func init() {
 		Bind: func(b *ops.Binding) (ops.Kernel, error) {
 			x, level := b.In("X"), int(b.Int("level"))
 			out, err := b.RankOut("Out")
+			if err == nil {
+				out.Around = b.Rank(b.Op().In("X"))
+			}
 			return func(context.Context) error {
 				if err := tensor.CheckLoD(x); err != nil {
 					return err

@@ -82,7 +82,7 @@ func init() {
 }
 
 func bindMultinomial[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
-	op, x, to, step, name := b.Op(), b.In("X"), b.Out("Out"), b.Env.Step, kernel.StreamOf("multinomial", b.Op().Out("Out"))
+	op, x, to, step, name := b.Op(), b.In("X"), b.Out("Out"), batchOf(b, "X"), kernel.StreamOf("multinomial", b.Op().Out("Out"))
 	columns, n, again := int(x.Dims()[len(x.Dims())-1]), int(b.Int("num_samples")), b.Bool("replacement")
 	left := b.Scratch(tensor.Float64, b.Parts()*columns)
 	draw := func(weights []float64, drawn []int64, stream, place uint64, row int) error {
@@ -113,7 +113,7 @@ func bindMultinomial[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 		return nil
 	}
 	return b.Loops(ops.Loop{N: x.Len() / columns, Apart: true, Run: func(part, from, till int) (err error) {
-		stream, weights := opkit.StreamAt(name, step), ops.Part(left.Float64s(), part, columns)
+		stream, weights := opkit.StreamAt(name, step.Step), ops.Part(left.Float64s(), part, columns)
 		rows := func(at, end int, place uint64) {
 			for row := at; row < end && err == nil; row++ {
 				for i, w := range tensor.Data[T](x)[row*columns:][:columns] {

@@ -1,8 +1,6 @@
 package nn
 
 import (
-	"sort"
-
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/ops/kernel"
 	"github.com/edl-go/edl/ops/opkit"
@@ -72,11 +70,11 @@ func bindDropout[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 			return nil
 		}})
 	}
-	seed, name, step := b.Int("seed"), kernel.StreamOf("dropout", b.Op().Out("Out")), b.Env.Step
+	seed, name, step := b.Int("seed"), kernel.StreamOf("dropout", b.Op().Out("Out")), batchOf(b, "X")
 	chosen := b.Bool("chosen_rows")
 	return b.Loops(ops.Loop{N: x.Len(), Reads: []string{"X"}, Run: func(_, from, till int) error {
 		m := tensor.Data[T](mask)[from:till]
-		stream := opkit.StreamAt(name, step)
+		stream := opkit.StreamAt(name, step.Step)
 		eachDraw(x, chosen, step, from, till, func(at, end int, place uint64) {
 			kernel.DropoutMask(m[at-from:end-from], probability, seed, stream, place)
 		})
@@ -106,55 +104,5 @@ func dropout[T tensor.Float](b *ops.Binding) func(out, x, mask []T) {
 		return func(out, x, mask []T) { kernel.DropoutUpscale(out, x, mask, probability) }
 	default:
 		return kernel.DropoutDowngrade[T]
-	}
-}
-
-// eachRun calls do with runs of the elements [from, till) of x, and with the place in the random stream of the first of each. Of rows that form sequences,
-// the place follows from the number of the outermost sequence in the whole batch, and from the element within it: other sequences do not matter.
-func eachRun(x *tensor.Tensor, step *ops.Step, from, till int, do func(at, end int, place uint64)) {
-	width := 1
-	if len(x.LoD()) > 0 && from < till {
-		width = x.Len() / int(x.Dims()[0])
-	}
-	eachPlaceRun(x, x.Len(), width, step, from, till, do)
-}
-
-// eachDraw is eachRun, also for rows that data has chosen. How many of these other trainers have before those of this one is not known, unless they form sequences. So the place counts from
-// the first record of the trainer: no two trainers draw the same numbers, and one with the whole batch draws what one machine does.
-func eachDraw(x *tensor.Tensor, chosen bool, step *ops.Step, from, till int, do func(at, end int, place uint64)) {
-	if chosen && len(x.LoD()) == 0 {
-		do(from, till, uint64(step.RowOffset)<<32+uint64(from))
-		return
-	}
-	eachRun(x, step, from, till, do)
-}
-
-// eachRowRun is eachRun for rows [from, till) of x, each of which has one place.
-func eachRowRun(x *tensor.Tensor, step *ops.Step, from, till int, do func(at, end int, place uint64)) {
-	eachPlaceRun(x, int(x.Dims()[0]), 1, step, from, till, do)
-}
-
-// eachPlaceRun is eachRun for n places, width for each row of x if it has a LoD.
-func eachPlaceRun(x *tensor.Tensor, n, width int, step *ops.Step, from, till int, do func(at, end int, place uint64)) {
-	lod := x.LoD()
-	if len(lod) == 0 || from >= till {
-		do(from, till, opkit.FirstPlace(x, n, step)+uint64(from))
-		return
-	}
-	start := func(sequence int) int {
-		row := int64(sequence)
-		for _, level := range lod {
-			row = level[row]
-		}
-		return int(row) * width
-	}
-	sequences := len(lod[0]) - 1
-	s := sort.Search(sequences, func(i int) bool { return start(i+1) > from })
-	for ; from < till && s < sequences; s++ {
-		begin, end := start(s), min(start(s+1), till)
-		if end > from {
-			do(from, end, uint64(step.RowOffset+int64(s))<<32+uint64(from-begin))
-			from = end
-		}
 	}
 }

@@ -49,12 +49,12 @@ func bindGumbelSoftmax[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	c := columnsOf(b, x.Dims())
 	spare := memory[T](b, c, 1)
 	temperature, hard := b.Float("temperature"), b.Bool("hard")
-	name, step := kernel.StreamOf("gumbel_softmax", b.Op().Out("Out")), b.Env.Step
+	name, step := kernel.StreamOf("gumbel_softmax", b.Op().Out("Out")), batchOf(b, "X")
 	width := c.classes * c.inner
 	return b.Loops(ops.Loop{N: c.rows, Run: func(part, from, till int) error {
 		out := tensor.Data[T](to)
 		eachRun(x, step, from*width, till*width, func(at, end int, place uint64) {
-			kernel.AddGumbel(out[at:end], tensor.Data[T](x)[at:end], temperature, 0, opkit.StreamAt(name, step), place)
+			kernel.AddGumbel(out[at:end], tensor.Data[T](x)[at:end], temperature, 0, opkit.StreamAt(name, step.Step), place)
 		})
 		out = out[from*width : till*width]
 		if spare == nil {

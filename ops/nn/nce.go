@@ -134,14 +134,14 @@ type contrast[T tensor.Float] struct {
 	custom              []int64
 	seed                int64
 	name                uint64
-	step                *ops.Step
+	step                batch
 }
 
 func newContrast[T tensor.Float](b *ops.Binding) *contrast[T] {
 	label := b.In("Label")
 	c := &contrast[T]{label: label, weight: b.In("SampleWeight"), probs: b.In("CustomDistProbs"), alias: b.In("CustomDistAlias"), stays: b.In("CustomDistAliasProbs"),
 		samples: b.Int("num_neg_samples"), classes: b.Int("num_total_classes"), kind: kernel.SamplerKind(b.Int("sampler")), custom: b.Ints("custom_neg_classes"),
-		seed: b.Int("seed"), step: b.Env.Step, right: 1}
+		seed: b.Int("seed"), step: batchOf(b, "Input"), right: 1}
 	if len(label.Dims()) == 2 {
 		c.right = int(label.Dims()[1])
 	}
@@ -187,7 +187,7 @@ func (c *contrast[T]) draw(s *kernel.Sampler, from, to int) error {
 	if err := opkit.CheckIDs(c.op, c.op.In("Label"), c.label.Int64s()[from*c.right:to*c.right], from, c.classes); err != nil {
 		return err
 	}
-	stream, samples := opkit.StreamAt(c.name, c.step), int(c.samples)
+	stream, samples := opkit.StreamAt(c.name, c.step.Step), int(c.samples)
 	eachRowRun(c.x, c.step, from, to, func(first, end int, place uint64) {
 		for i := first; i < end; i++ {
 			ids := c.ids.Int64s()[i*c.places:][:c.places]

@@ -63,9 +63,9 @@ func registerNoise(name, what string, parameters [2]string, first float32, f32 n
 func bindNoise[T tensor.Float](fill noiseFill[T], parameters [2]string) opkit.Binder {
 	return func(b *ops.Binding) (ops.Kernel, error) {
 		to, p, q := b.Out("Out"), b.Float(parameters[0]), b.Float(parameters[1])
-		seed, name, step := b.Int("seed"), kernel.StreamOf("noise", b.Op().Out("Out")), b.Env.Step
+		seed, name, step := b.Int("seed"), kernel.StreamOf("noise", b.Op().Out("Out")), batchOf(b, "Out")
 		return b.Loops(ops.Loop{N: to.Len(), Reads: []string{}, Run: func(_, from, till int) error {
-			stream := opkit.StreamAt(name, step)
+			stream := opkit.StreamAt(name, step.Step)
 			eachRun(to, step, from, till, func(at, end int, place uint64) {
 				fill(tensor.Data[T](to)[at:end], seed, stream, place, p, q)
 			})

@@ -60,12 +60,12 @@ func checkEach[T tensor.Float](op *program.Op, slot string, values []T, first in
 }
 
 func bindPoisson[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
-	op, x, to, step, name := b.Op(), b.In("X"), b.Out("Out"), b.Env.Step, kernel.StreamOf("poisson", b.Op().Out("Out"))
+	op, x, to, step, name := b.Op(), b.In("X"), b.Out("Out"), batchOf(b, "X"), kernel.StreamOf("poisson", b.Op().Out("Out"))
 	return b.Loops(ops.Loop{N: x.Len(), Run: func(_, from, till int) error {
 		if err := checkEach(op, "X", tensor.Data[T](x)[from:till], from, func(v T) bool { return v >= 0 && v-v == 0 }, "a rate: a finite number of at least 0"); err != nil {
 			return err
 		}
-		stream := opkit.StreamAt(name, step)
+		stream := opkit.StreamAt(name, step.Step)
 		eachRun(x, step, from, till, func(at, end int, place uint64) {
 			kernel.Poisson(tensor.Data[T](to)[at:end], tensor.Data[T](x)[at:end], stream, place)
 		})
@@ -79,7 +79,7 @@ func bindNoGrad[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 }
 
 func bindDirichlet[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
-	op, x, to, step, name := b.Op(), b.In("Alpha"), b.Out("Out"), b.Env.Step, kernel.StreamOf("dirichlet", b.Op().Out("Out"))
+	op, x, to, step, name := b.Op(), b.In("Alpha"), b.Out("Out"), batchOf(b, "Alpha"), kernel.StreamOf("dirichlet", b.Op().Out("Out"))
 	width := int(x.Dims()[len(x.Dims())-1])
 	room := b.Scratch(tensor.Float64, b.Parts()*width)
 	return b.Loops(ops.Loop{N: x.Len() / max(1, width), Run: func(part, from, till int) error {
@@ -87,7 +87,7 @@ func bindDirichlet[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 		if err := checkEach(op, "Alpha", tensor.Data[T](x)[from:till], from, func(v T) bool { return v > 0 && v-v == 0 }, "a weight: a finite number above 0"); err != nil {
 			return err
 		}
-		stream := opkit.StreamAt(name, step)
+		stream := opkit.StreamAt(name, step.Step)
 		eachRun(x, step, from, till, func(at, end int, place uint64) {
 			kernel.Dirichlet(tensor.Data[T](to)[at:end], tensor.Data[T](x)[at:end], ops.Part(room.Float64s(), part, width), stream, place)
 		})

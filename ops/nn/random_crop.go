@@ -54,7 +54,7 @@ func inferCrop(s *ops.Shapes) error {
 }
 
 func bindCrop[T kernel.Number](b *ops.Binding) (ops.Kernel, error) {
-	x, seed, to, next, step, key, shape := b.In("X"), b.In("Seed"), b.Out("Out"), b.Out("SeedOut"), b.Env.Step, b.Int("startup_seed"), b.Ints("shape")
+	x, seed, to, next, step, key, shape := b.In("X"), b.In("Seed"), b.Out("Out"), b.Out("SeedOut"), batchOf(b, "X"), b.Int("startup_seed"), b.Ints("shape")
 	test := b.Bool("is_test")
 	name := kernel.StreamOf("random_crop", b.Op().Out("Out"))
 	rank := len(shape)
@@ -70,7 +70,7 @@ func bindCrop[T kernel.Number](b *ops.Binding) (ops.Kernel, error) {
 		if to == nil {
 			return nil
 		}
-		stream := opkit.StreamAt(name, step)
+		stream := opkit.StreamAt(name, step.Step)
 		eachRowRun(x, step, from, till, func(at, end int, place uint64) {
 			var u [1]float64
 			for i := at * records; i < end*records; i++ {

@@ -73,10 +73,10 @@ func (d drawnLike) parameters(s interface{ Float(string) float64 }) (a, b float6
 
 func bindDrawnLike[T tensor.Float](d drawnLike, fill noiseFill[T]) opkit.Binder {
 	return func(b *ops.Binding) (ops.Kernel, error) {
-		to, seed, name, step := b.Out("Out"), b.Int("seed"), kernel.StreamOf(d.name, b.Op().Out("Out")), b.Env.Step
+		to, seed, name, step := b.Out("Out"), b.Int("seed"), kernel.StreamOf(d.name, b.Op().Out("Out")), batchOf(b, "Out")
 		p, q := d.parameters(b)
 		return b.Loops(ops.Loop{N: to.Len(), Reads: []string{}, Run: func(_, from, till int) error {
-			stream := opkit.StreamAt(name, step)
+			stream := opkit.StreamAt(name, step.Step)
 			eachRun(to, step, from, till, func(at, end int, place uint64) { fill(tensor.Data[T](to)[at:end], seed, stream, place, p, q) })
 			return nil
 		}})

@@ -123,14 +123,14 @@ func drawIntegers(b *ops.Binding, fill func(draw func(i int) float64, n int, put
 }
 
 func bindBernoulli[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
-	op, x, to, step, name := b.Op(), b.In("X"), b.Out("Out"), b.Env.Step, kernel.StreamOf("bernoulli", b.Op().Out("Out"))
+	op, x, to, step, name := b.Op(), b.In("X"), b.Out("Out"), batchOf(b, "X"), kernel.StreamOf("bernoulli", b.Op().Out("Out"))
 	return b.Loops(ops.Loop{N: x.Len(), Run: func(_, from, till int) error {
 		for i, p := range tensor.Data[T](x)[from:till] {
 			if !(p >= 0 && p <= 1) {
 				return fault.E(fault.InvalidArgument, fault.On(op), fault.Var(op.In("X")), fault.Gotf("%v in element %d", p, from+i), fault.Want("a probability, 0 to 1"))
 			}
 		}
-		stream := opkit.StreamAt(name, step)
+		stream := opkit.StreamAt(name, step.Step)
 		eachRun(x, step, from, till, func(at, end int, place uint64) {
 			out := tensor.Data[T](to)[at:end]
 			kernel.UniformFill(out, 0, stream, place, 0, 1)

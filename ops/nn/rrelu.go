@@ -39,13 +39,13 @@ func init() {
 func bindRandomRelu[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
 	x, low, high, test := b.In("X"), b.Float("lower"), b.Float("upper"), b.Bool("is_test")
 	to, slopes := orScratch[T](b, "Out", x.Len()), orScratch[T](b, "Noise", x.Len())
-	step, name := b.Env.Step, kernel.StreamOf("rrelu", b.Op().Out("Out"))
+	step, name := batchOf(b, "X"), kernel.StreamOf("rrelu", b.Op().Out("Out"))
 	return b.Loops(ops.Loop{N: x.Len(), Reads: []string{"X"}, Run: func(_, from, till int) error {
 		values, drawn := tensor.Data[T](x), tensor.Data[T](slopes)
 		if test {
 			kernel.Fill(drawn[from:till], T((low+high)/2))
 		} else {
-			stream := opkit.StreamAt(name, step)
+			stream := opkit.StreamAt(name, step.Step)
 			eachRun(x, step, from, till, func(at, end int, place uint64) { kernel.UniformFill(drawn[at:end], 0, stream, place, low, high) })
 		}
 		for i := from; i < till; i++ {

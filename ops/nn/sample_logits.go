@@ -223,11 +223,11 @@ func init() {
 }
 
 func bindSamplingID[T tensor.Float](b *ops.Binding) (ops.Kernel, error) {
-	x, out, low, high, seed, step := b.In("X"), b.Out("Out"), b.Float("min"), b.Float("max"), b.Int("seed"), b.Env.Step
+	x, out, low, high, seed, step := b.In("X"), b.Out("Out"), b.Float("min"), b.Float("max"), b.Int("seed"), batchOf(b, "X")
 	name := kernel.StreamOf("sampling_id", b.Op().Out("Out"))
 	n, classes := opkit.Matrix(x.Dims(), 1)
 	return b.Loops(ops.Loop{N: n, Run: func(_, from, to int) error {
-		stream := opkit.StreamAt(name, step)
+		stream := opkit.StreamAt(name, step.Step)
 		var r [1]float64
 		eachRowRun(x, step, from, to, func(first, end int, place uint64) {
 			for i := first; i < end; i++ {

@@ -191,7 +191,7 @@ func inferTDMSampler(s *ops.Shapes) error {
 }
 
 func bindTDMSampler(b *ops.Binding) (ops.Kernel, error) {
-	op, x, travel, layer, step := b.Op(), b.In("X"), b.In("Travel"), b.In("Layer"), b.Env.Step
+	op, x, travel, layer, step := b.Op(), b.In("X"), b.In("Travel"), b.In("Layer"), batchOf(b, "X")
 	out, labels, mask, positive, seed := b.Out("Out"), b.Out("Labels"), b.Out("Mask"), b.Bool("output_positive"), b.Int("seed")
 	counts, offsets, name := b.Ints("neg_samples_num_list"), b.Ints("layer_offset_lod"), kernel.StreamOf("tdm_sampler", op.Out("Out"))
 	items, columns, most, draws := travel.Dims()[0], 0, int64(0), uint64(0)
@@ -202,7 +202,7 @@ func bindTDMSampler(b *ops.Binding) (ops.Kernel, error) {
 	}
 	drawn := b.Scratch(tensor.Int64, b.Parts()*int(most))
 	return b.Loops(ops.Loop{N: int(x.Dims()[0]), Apart: true, Whole: []string{"Travel", "Layer"}, Run: func(part, from, till int) (err error) {
-		stream, room := opkit.StreamAt(name, step), ops.Part(drawn.Int64s(), part, int(most))
+		stream, room := opkit.StreamAt(name, step.Step), ops.Part(drawn.Int64s(), part, int(most))
 		eachRowRun(x, step, from, till, func(at, end int, place uint64) {
 			for row := at; row < end && err == nil; row++ {
 				item := nodeAt(x, row)

@@ -46,6 +46,7 @@ func newBody(index program.BlockIndex, around *around, gradient *reversal) (*bod
 	}
 	own := *around.env
 	own.Step, own.Workers = &b.step, 1
+	own.Rank = b.frame.ranks()
 	uses := block.Uses()
 	store := newStore(around.budget)
 	var line []*program.Op

@@ -76,6 +76,26 @@ func (f *frame) holder(name string) *holder {
 	return h
 }
 
+// ranks returns what finds the rank tables that order the rows of the variables of the block, nil if there are none.
+func (f *frame) ranks() func(variable string) *ops.RankTable {
+	tables := ops.Ranked(f.block)
+	if len(tables) == 0 {
+		return nil
+	}
+	return func(variable string) *ops.RankTable {
+		name := tables[variable]
+		if name == "" {
+			return nil
+		}
+		h := f.holder(name)
+		if h == nil {
+			return nil
+		}
+		table, _ := h.value.(*ops.RankTable)
+		return table
+	}
+}
+
 // reverses makes the block the gradient of another.
 func (f *frame) reverses(of *reversal) {
 	f.forward, f.links = of.forward.frame, map[string]*holder{}

@@ -1,0 +1,77 @@
+package reference_test
+
+import (
+	"testing"
+
+	"github.com/edl-go/edl/executor"
+	"github.com/edl-go/edl/executor/reference"
+	"github.com/edl-go/edl/internal/testkit"
+	"github.com/edl-go/edl/layers"
+	"github.com/edl-go/edl/optimizer"
+	"github.com/edl-go/edl/tensor"
+)
+
+// What is drawn in the steps of a network over sequences follows from the record and the step. So trainers, which rank the sequences of their own records, draw what one machine draws for
+// all of them: rows of steps, sentences that are steps of texts, and words that are steps of such sentences.
+func TestTrainersDrawInStepsWhatOneMachineDraws(t *testing.T) {
+	m := layers.NewModel().Seed(5)
+	texts := layers.Data(m, "texts", layers.Dims(3), layers.LoD(2))
+	ones := layers.FillLike(texts, 1)
+	text, inner := layers.NewDynamicRNN(m), layers.Variable{}
+	text.Block(func() {
+		sentence := text.StepSequences(ones)
+		first, word := layers.Dropout(layers.SequencePool(sentence, "first"), 0.5), layers.NewDynamicRNN(m)
+		word.Block(func() {
+			now := word.StepInput(sentence)
+			drawn := layers.Dropout(layers.Add(now, word.StaticInput(first)), 0.5)
+			word.Output(layers.Add(drawn, layers.UniformRandomBatchSizeLike(drawn, []int64{-1, 3}, 0, 1)))
+		})
+		inner = word.Result()
+		text.Output(layers.Dropout(sentence, 0.5), inner)
+	})
+	heads, sentences := layers.SequencePool(ones, "first"), layers.NewDynamicRNN(m)
+	sentences.Block(func() {
+		sentences.Output(layers.Dropout(sentences.StepInput(heads), 0.5))
+	})
+	words := layers.NewDynamicRNN(m) // the sentences of all texts are the sequences of its table
+	words.Block(func() { words.Output(layers.Dropout(words.StepInput(ones), 0.5)) })
+	drawn := append(text.Results(), sentences.Result(), words.Result())
+	loss := layers.Mean(layers.FC(layers.SequencePool(layers.SequencePool(texts, "sum"), "sum"), 1), layers.Name("loss"))
+	optimizer.SGD(0.1).Minimize(loss)
+	built := testkit.Built(t, m, loss)
+	one := executor.New()
+	defer one.Close()
+	many, err := reference.New(built.Program, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer many.Close()
+	offsets := [][]int64{{0, 1, 4, 6, 6, 9}, {0, 2, 3, 7, 12, 13, 17, 19, 20, 26}}
+	batch := testkit.Random(t, tensor.Float32, 1, 26, 3)
+	batch.SetLoD(offsets)
+	names := layers.Names(drawn...)
+	for step := range 2 {
+		want, err := one.Run(t.Context(), built.Program, executor.Feed{"texts": batch}, names...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := many.Run(t.Context(), built.Program, executor.Feed{"texts": batch}, names...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, name := range names {
+			kept, zeros := want[i].Float32s(), 0
+			for at, x := range got[i].Float32s() {
+				if x != kept[at] {
+					t.Fatalf("step %d: element %d of %s is %v with trainers, and %v on one machine", step, at, name, x, kept[at])
+				}
+				if x < 1 {
+					zeros++
+				}
+			}
+			if zeros == 0 || zeros == len(kept) {
+				t.Errorf("step %d: %d of %d elements of %s are dropped", step, zeros, len(kept), name)
+			}
+		}
+	}
+}
