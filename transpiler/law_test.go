@@ -562,6 +562,22 @@ func TestLawOfDistributedTables(t *testing.T) {
 	}
 }
 
+// Rows of a sparse gradient that is merged over steps and clipped by the global norm are in the block before servers exchange norms, not in that of the update.
+func TestLawOfMergedSparseGradients(t *testing.T) {
+	inner := optimizer.Momentum(0.1, 0.9, optimizer.ClipGradients(optimizer.ByGlobalNorm(0.02)), optimizer.Regularize(layers.L2(0.1)))
+	for _, options := range [][]layers.Option{nil, {layers.Distributed()}} {
+		p := lookups(t, optimizer.GradientMerge(inner, 2), layers.ParamAttr{LearningRate: 0.5}, 9, options...)
+		for _, cfg := range []transpiler.Config{
+			{Trainers: 3, PServers: 2, MinBlockSize: 4},
+			{Trainers: 2, PServers: 4, MinBlockSize: 3, SplitMethod: transpiler.HashName, CompressGradients: "bf16"},
+		} {
+			if err := checkLaw(t, p, cfg, "loss", "fc_0.w_0"); err != nil {
+				t.Errorf("%+v: %v", cfg, err)
+			}
+		}
+	}
+}
+
 // A clip between the gradient and the update keeps the rows of the gradient: only those come back.
 func TestChangedRowsOfClippedGradients(t *testing.T) {
 	for name, c := range map[string]struct {

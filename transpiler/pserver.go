@@ -162,7 +162,7 @@ func (w *serverWriter) copyOp(b *program.Block, n *node, u *shard) *program.Op {
 	for _, name := range n.reads {
 		if _, made := b.Find(name); w.constants[name] && !made {
 			b.EnsureVar(w.variable(name).Copy(""))
-			setRoleVars(b.Append(w.use(name).writers[0].op.Clone()), u)
+			setRoleVars(b, b.Append(w.use(name).writers[0].op.Clone()), u)
 		}
 	}
 	op := n.op.Clone()
@@ -177,7 +177,7 @@ func (w *serverWriter) copyOp(b *program.Block, n *node, u *shard) *program.Op {
 		setRegions(op, u)
 		setRounding(op, u, rowsOf(w.variable(u.group.params[0]).Dims))
 	}
-	setRoleVars(op, u)
+	setRoleVars(b, op, u)
 	w.copyBlocks(b, op)
 	return b.Append(op)
 }
@@ -200,7 +200,7 @@ func (w *serverWriter) copyBlocks(b *program.Block, op *program.Op) {
 		}
 		for _, inner := range from.Ops {
 			copied := inner.Clone()
-			setRoleVars(copied, nil)
+			setRoleVars(to, copied, nil)
 			w.copyBlocks(to, copied)
 			to.Append(copied)
 		}
@@ -225,14 +225,19 @@ func renameArguments(op *program.Op, u *shard) {
 	}
 }
 
-// setRoleVars reduces the role variables of op to the pairs that the shard updates, under their names at the server.
-func setRoleVars(op *program.Op, u *shard) {
+// setRoleVars reduces the role variables of op, for block b, to the pairs that the shard updates, under their names at the server. A pair whose gradient the block does not have is left
+// out: rows of a sparse gradient that is merged over steps and clipped by the global norm live in the block before the norms are exchanged.
+func setRoleVars(b *program.Block, op *program.Op, u *shard) {
 	var pairs []string
 	for _, pair := range op.RoleVars() {
 		if u == nil {
 			break
 		}
-		if grad := u.group.gradientOf(pair[0]); grad != "" {
+		grad := u.group.gradientOf(pair[0])
+		if grad == "" {
+			continue
+		}
+		if _, known := b.Find(u.name(grad)); known {
 			pairs = append(pairs, u.name(pair[0]), u.name(grad))
 		}
 	}
