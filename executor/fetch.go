@@ -2,6 +2,7 @@ package executor
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/edl-go/edl/fault"
@@ -48,8 +49,9 @@ type Part struct {
 // tells: rows are put one after another in the order of parts, and so are their sequences; persistable variables are the same everywhere, whole numbers are
 // counts and are added, and other numbers are averaged with the weight of their rows, or added when loss is ops.MergeSum. Gradients that have rows are
 // scaled when the loss is a mean, because each trainer has divided it by its own rows. rows is how many the batch has, also those that no part has,
-// because its trainer was lost. At least one part must have rows. The result belongs to the caller.
-func MergeFetch(declared *program.Var, loss ops.Merge, rows int64, parts []Part) (*tensor.Tensor, error) {
+// because its trainer was lost. along says where the variable has the records (ops.Fetches.Along): the parts follow one another there. At least one part must have rows. The
+// result belongs to the caller.
+func MergeFetch(declared *program.Var, loss ops.Merge, along ops.Along, rows int64, parts []Part) (*tensor.Tensor, error) {
 	var shares []merge.Share
 	var weight int64
 	for _, p := range parts {
@@ -62,7 +64,7 @@ func MergeFetch(declared *program.Var, loss ops.Merge, rows int64, parts []Part)
 		return nil, fault.E(fault.InvalidArgument, fault.Var(declared.Name), fault.Got("no part with rows"), fault.Want("at least one"))
 	}
 	first := shares[0].Value
-	byRows := len(declared.Dims) > 0 && declared.Dims[0] == program.Unknown && !declared.Persistable
+	byRows := !declared.Persistable && (along.Axis > 0 || len(declared.Dims) > 0 && declared.Dims[0] == program.Unknown)
 	for _, s := range shares[1:] {
 		if s.Value.DType() != first.DType() || !byRows && s.Value.Len() != first.Len() {
 			return nil, fault.E(fault.ShapeMismatch, fault.Var(declared.Name), fault.Got(s.Value.String()+" of another trainer"),
@@ -76,7 +78,7 @@ func MergeFetch(declared *program.Var, loss ops.Merge, rows int64, parts []Part)
 		} else if weight > 0 {
 			rows = weight
 		}
-		return concatenate(declared.Name, shares, rows)
+		return concatenate(declared.Name, along, shares, rows)
 	case declared.Persistable || len(shares) == 1 || first.DType() == tensor.Bool:
 		return first.Clone(), nil
 	case first.DType().IsFloat():
@@ -86,48 +88,70 @@ func MergeFetch(declared *program.Var, loss ops.Merge, rows int64, parts []Part)
 	return added(shares)
 }
 
-// concatenate puts the rows of all shares into one tensor. When scaledTo is not 0, they are gradients of the mean of each share, and become those of the
+// concatenate puts the records of all shares into one tensor, where they lie. When scaledTo is not 0, they are gradients of the mean of each share, and become those of the
 // mean over so many rows.
-func concatenate(name string, shares []merge.Share, scaledTo int64) (*tensor.Tensor, error) {
+func concatenate(name string, along ops.Along, shares []merge.Share, scaledTo int64) (*tensor.Tensor, error) {
+	axis, runs := along.Axis, int64(max(along.Runs, 1))
 	rows := int64(0)
 	var lod [][]int64
 	for i, s := range shares {
-		if len(s.Value.Dims()) == 0 {
-			return nil, fault.E(fault.ShapeMismatch, fault.Var(name), fault.Got(s.Value.String()), fault.Want("a tensor with rows"))
+		d, first := s.Value.Dims(), shares[0].Value.Dims()
+		if len(d) <= axis || len(d) != len(first) || !slices.Equal(d[:axis], first[:axis]) || d[axis]%runs != 0 {
+			return nil, fault.E(fault.ShapeMismatch, fault.Var(name), fault.Got(s.Value.String()+" of a trainer"), fault.Wantf("%d times its records along axis %d, beside %v of another one", runs, axis, shares[0].Value))
 		}
-		rows += s.Value.Dims()[0]
+		rows += d[axis]
 		if i == 0 {
 			lod = make([][]int64, len(s.Value.LoD()))
 		}
 		if len(s.Value.LoD()) != len(lod) {
-			return nil, fault.E(fault.ShapeMismatch, fault.Var(name), fault.Gotf("%d LoD levels of one trainer", len(s.Value.LoD())), fault.Wantf("%d, as of another", len(lod)))
+			return nil, fault.E(fault.ShapeMismatch, fault.Var(name), fault.Gotf("%d LoD levels", len(s.Value.LoD())), fault.Wantf("%d, as another trainer has", len(lod)))
 		}
 		tensor.AppendLoD(lod, s.Value.LoD())
 	}
 	first := shares[0].Value
-	whole, err := tensor.New(first.DType(), append([]int64{rows}, first.Dims()[1:]...)...)
+	dims := slices.Clone(first.Dims())
+	dims[axis] = rows
+	whole, err := tensor.New(first.DType(), dims...)
 	if err != nil {
 		return nil, err
 	}
-	from := int64(0)
+	outer, from := ops.Product(dims[:axis])*runs, int64(0) // how many times the records of a trainer come, and where they begin among those of all
+	rows /= runs
+	flat, err := whole.Reshape(append([]int64{outer * rows}, dims[axis+1:]...)...)
+	if err != nil {
+		return nil, err
+	}
 	for _, s := range shares {
-		to := from + s.Value.Dims()[0]
-		part, err := whole.Rows(from, to)
+		n := s.Value.Dims()[axis] / runs
+		value, err := s.Value.Reshape(append([]int64{outer * n}, s.Value.Dims()[axis+1:]...)...)
 		if err != nil {
 			return nil, err
 		}
-		if err := part.CopyFrom(s.Value); err != nil {
-			return nil, fault.E(fault.ShapeMismatch, fault.Var(name), fault.Cause(err))
-		}
-		if own := cmp.Or(s.Weight, s.Rows); scaledTo != 0 && s.Value.Len() > 0 {
-			if err := merge.ScaleRows(part, own, scaledTo); err != nil {
+		for i := range outer {
+			if err := copyShare(flat, i*rows+from, value, i*n, n, s, scaledTo); err != nil {
 				return nil, fault.E(fault.KindOf(err), fault.Var(name), fault.Cause(err))
 			}
 		}
-		from = to
+		from += n
 	}
 	whole.SetLoD(lod)
 	return whole, nil
+}
+
+// copyShare copies n rows of the value of a share, from row at on, to rows of the whole, and scales gradients to so many rows unless that is 0.
+func copyShare(whole *tensor.Tensor, to int64, value *tensor.Tensor, at, n int64, s merge.Share, scaledTo int64) error {
+	part, err := whole.Rows(to, to+n)
+	if err != nil {
+		return err
+	}
+	rows, err := value.Rows(at, at+n)
+	if err != nil {
+		return err
+	}
+	if err := part.CopyFrom(rows); err != nil || scaledTo == 0 || rows.Len() == 0 {
+		return err
+	}
+	return merge.ScaleRows(part, cmp.Or(s.Weight, s.Rows), scaledTo)
 }
 
 func added(shares []merge.Share) (*tensor.Tensor, error) {

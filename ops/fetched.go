@@ -1,6 +1,8 @@
 package ops
 
 import (
+	"strings"
+
 	"github.com/edl-go/edl/program"
 )
 
@@ -13,7 +15,14 @@ type Fetches struct {
 	program *program.Program
 	loss    Merge
 	r       *reductions // of the forward pass; nil until it is asked for
+	shares  *division   // likewise
 	known   map[string]Merge
+}
+
+// Along says where a variable has the records of a batch.
+type Along struct {
+	Axis int // along which they lie
+	Runs int // how many times all of them follow one another along axis 0; 0 for once
 }
 
 // NewFetches returns what to do with what p computes. loss is how gradients merge.
@@ -31,12 +40,32 @@ func (f *Fetches) Of(name string) Merge {
 	return how
 }
 
-func (f *Fetches) find(name string) Merge {
+// Along returns where a variable of the global block, or a gradient of one, has the records of the batch: along axis 0, once, unless it is known to be otherwise, as of a network whose
+// tensors begin with the steps.
+func (f *Fetches) Along(name string) Along {
+	if of, _, gradient := strings.Cut(name, program.GradSuffix); gradient {
+		name = of
+	}
+	if f.shares == nil {
+		r := f.forward()
+		f.shares = divide(r.block, r.forward, func(name string) bool { return r.writers[name] == nil && r.isFed(name) }, r.typeOf, r.records, nil)
+	}
+	if f.shares.of[name] != apart {
+		return Along{}
+	}
+	return Along{f.shares.axis[name], f.shares.runs[name]}
+}
+
+func (f *Fetches) forward() *reductions {
 	if f.r == nil {
 		f.r = newReductions(f.program.Global(), forwardOps(f.program.Global()))
 		f.r.structure = true
 	}
-	r := f.r
+	return f.r
+}
+
+func (f *Fetches) find(name string) Merge {
+	r := f.forward()
 	if r.writers[name] == nil {
 		return f.loss // a gradient, or what the update computes
 	}

@@ -39,7 +39,7 @@ func joined(f *Field, parts []*tensor.Tensor) (*tensor.Tensor, error) {
 	for i, t := range parts {
 		all[i] = executor.Part{Value: t, Rows: 1}
 	}
-	return executor.MergeFetch(&program.Var{Name: f.Name, Dims: f.Dims}, ops.MergeMean, 0, all)
+	return executor.MergeFetch(&program.Var{Name: f.Name, Dims: f.Dims}, ops.MergeMean, ops.Along{}, 0, all)
 }
 
 // A piece is records [from, to) of a request, which run together.

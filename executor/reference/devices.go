@@ -66,5 +66,5 @@ func (r *round) ofDevices(name string, of []share, rows int64) (*tensor.Tensor, 
 	for i, s := range of {
 		parts[i] = executor.Part{Value: s.values[name], Rows: s.rows, Weight: s.weight}
 	}
-	return executor.MergeFetch(declared, r.fetches.Of(name), rows, parts)
+	return executor.MergeFetch(declared, r.fetches.Of(name), r.fetches.Along(name), rows, parts)
 }

@@ -1,6 +1,7 @@
 package reference_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/edl-go/edl/executor"
@@ -71,6 +72,44 @@ func TestTrainersDrawInStepsWhatOneMachineDraws(t *testing.T) {
 			}
 			if zeros == 0 || zeros == len(kept) {
 				t.Errorf("step %d: %d of %d elements of %s are dropped", step, zeros, len(kept), name)
+			}
+		}
+	}
+}
+
+// A fetched variable whose records lie along another axis, and its gradient, have the records of all trainers, in their order.
+func TestTrainersFetchRecordsAlongAnotherAxis(t *testing.T) {
+	m := layers.NewModel().Seed(5)
+	steps := layers.Transpose(layers.FC(layers.Reshape(layers.Data(m, "x", layers.Dims(6)), []int64{-1, 3, 2}), 2, layers.NumFlattenDims(2)), []int{1, 0, 2})
+	loss := layers.Mean(layers.Square(steps), layers.Name("loss"))
+	optimizer.SGD(0.1).Minimize(loss)
+	built := testkit.Built(t, m, loss)
+	one := executor.New()
+	defer one.Close()
+	many, err := reference.New(built.Program, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer many.Close()
+	names := []string{steps.Name(), steps.Name() + "@GRAD"}
+	for _, rows := range []int64{4, 5, 1} { // of equal parts, of other ones, and of one trainer alone
+		feed := executor.Feed{"x": testkit.Random(t, tensor.Float32, uint64(rows), rows, 6)}
+		want, err := one.Run(t.Context(), built.Program, feed, names...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := many.Run(t.Context(), built.Program, feed, names...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, name := range names {
+			if !slices.Equal(got[i].Dims(), want[i].Dims()) || got[i].Dims()[1] != rows {
+				t.Fatalf("%d rows: %s is %v with trainers, and %v on one machine", rows, name, got[i], want[i])
+			}
+			for at, x := range got[i].Float32s() {
+				if y := want[i].Float32s()[at]; x-y > 1e-5 || y-x > 1e-5 {
+					t.Fatalf("%d rows: element %d of %s is %v with trainers, and %v on one machine", rows, at, name, x, y)
+				}
 			}
 		}
 	}

@@ -258,7 +258,7 @@ func (r *round) fetched(fetch []string, updated map[string]*tensor.Tensor, share
 			parts[k] = executor.Part{Value: s.values[name], Rows: s.rows, Weight: s.weight}
 		}
 		var err error
-		if out[i], err = executor.MergeFetch(declared, r.fetches.Of(name), rows, parts); err != nil {
+		if out[i], err = executor.MergeFetch(declared, r.fetches.Of(name), r.fetches.Along(name), rows, parts); err != nil {
 			return nil, err
 		}
 	}

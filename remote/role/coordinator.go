@@ -318,7 +318,7 @@ func mergeReports(p *program.Program, fetches *ops.Fetches, same map[string]bool
 			}
 			parts = append(parts, executor.Part{Value: t, Rows: report.Rows, Weight: report.Weight})
 		}
-		merged, err := executor.MergeFetch(declared, fetches.Of(value.Name), rows, parts)
+		merged, err := executor.MergeFetch(declared, fetches.Of(value.Name), fetches.Along(value.Name), rows, parts)
 		if err != nil {
 			return nil, err
 		}

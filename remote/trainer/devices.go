@@ -364,7 +364,7 @@ func (d *devices) fetched(names []string, values []*tensor.Tensor) ([]*tensor.Te
 		}
 		at++
 		var err error
-		if merged[i], err = executor.MergeFetch(declared, d.fetches.Of(name), rows, parts); err != nil {
+		if merged[i], err = executor.MergeFetch(declared, d.fetches.Of(name), d.fetches.Along(name), rows, parts); err != nil {
 			return nil, err
 		}
 	}
