@@ -13,7 +13,7 @@ import (
 // number, asks the rank table for the record (RankTable.Place).
 
 // Ranked returns the rank tables that order the rows of variables in a block, by the name of the variable: those of what the block takes from arrays of steps (lod_tensor_to_array) and
-// from what has the order of the ranks, and of what it computes from such variables. A variable of which two tables are known has the first one.
+// from what has the order of the ranks, and of what it computes from such variables. Parameters have no rows of a batch. A variable of which two tables are known has the first one.
 func Ranked(block *program.Block) map[string]string {
 	tables := map[string]string{}
 	var within func(b *program.Block)
@@ -22,7 +22,7 @@ func Ranked(block *program.Block) map[string]string {
 			within(parent)
 		}
 		for _, op := range b.Ops {
-			if len(op.SubBlocks()) > 0 || op.Type == "array_to_lod_tensor" || op.Type == "lod_rank_table" || op.Type == "max_sequence_len" {
+			if len(op.SubBlocks()) > 0 || op.Role().Has(program.RoleOptimize) || op.Type == "array_to_lod_tensor" || op.Type == "lod_rank_table" || op.Type == "max_sequence_len" {
 				continue
 			}
 			table := op.In("RankTable")
@@ -37,7 +37,7 @@ func Ranked(block *program.Block) map[string]string {
 				continue
 			}
 			for _, name := range op.OutputNames() {
-				if tables[name] == "" {
+				if v, ok := b.Find(name); tables[name] == "" && !(ok && v.Persistable) {
 					tables[name] = table
 				}
 			}

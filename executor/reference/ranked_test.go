@@ -77,6 +77,54 @@ func TestTrainersDrawInStepsWhatOneMachineDraws(t *testing.T) {
 	}
 }
 
+// A network of rows behind one of sequences draws by rows again, though weights of both are updated from gradients of ranked steps.
+func TestTrainersDrawBehindASequenceWhatOneMachineDraws(t *testing.T) {
+	m := layers.NewModel().Seed(5)
+	words, steps := layers.NewDynamicRNN(m), layers.NewStaticRNN(m)
+	each := layers.FC(layers.Data(m, "text", layers.Dims(3), layers.LoD(1)), 4)
+	words.Block(func() {
+		word := words.StepInput(each)
+		before := words.Memory([]int64{4}, 0)
+		now := layers.FCs([]layers.Variable{word, before}, 4, layers.Act("tanh"))
+		words.UpdateMemory(before, now)
+		words.Output(now)
+	})
+	text := layers.SequencePool(words.Result(), "sum")
+	first := layers.FC(text, 2)
+	turned := layers.Transpose(layers.Reshape(text, []int64{-1, 2, 2}), []int{1, 0, 2})
+	steps.Block(func() {
+		step := steps.StepInput(turned)
+		before := steps.InitialMemory(first)
+		now := layers.Dropout(layers.FCs([]layers.Variable{step, before}, 2, layers.Act("tanh")), 0.5)
+		steps.UpdateMemory(before, now)
+		steps.Output(now)
+	})
+	drawn := layers.Reshape(layers.Transpose(steps.Result(), []int{1, 0, 2}), []int64{-1, 4})
+	loss := layers.Mean(layers.Square(drawn), layers.Name("loss"))
+	optimizer.SGD(0.1).Minimize(loss)
+	built := testkit.Built(t, m, loss)
+	one := executor.New()
+	defer one.Close()
+	many, err := reference.New(built.Program, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer many.Close()
+	batch := testkit.Random(t, tensor.Float32, 1, 12, 3)
+	batch.SetLoD([][]int64{{0, 2, 3, 7, 8, 12}})
+	want, err := one.Run(t.Context(), built.Program, executor.Feed{"text": batch}, drawn.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := many.Run(t.Context(), built.Program, executor.Feed{"text": batch}, drawn.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(got[0].Float32s(), want[0].Float32s()) {
+		t.Errorf("%v with trainers, and %v on one machine", got[0].Float32s(), want[0].Float32s())
+	}
+}
+
 // A fetched variable whose records lie along another axis, and its gradient, have the records of all trainers, in their order.
 func TestTrainersFetchRecordsAlongAnotherAxis(t *testing.T) {
 	m := layers.NewModel().Seed(5)
