@@ -8,6 +8,7 @@ import (
 	"github.com/edl-go/edl/executor/reference"
 	"github.com/edl-go/edl/internal/testkit"
 	"github.com/edl-go/edl/layers"
+	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/optimizer"
 	"github.com/edl-go/edl/tensor"
 )
@@ -103,6 +104,13 @@ func TestTrainersDrawBehindASequenceWhatOneMachineDraws(t *testing.T) {
 	loss := layers.Mean(layers.Square(drawn), layers.Name("loss"))
 	optimizer.SGD(0.1).Minimize(loss)
 	built := testkit.Built(t, m, loss)
+	for _, b := range built.Program.Blocks[1:] {
+		for name := range ops.Ranked(b) {
+			if v, ok := b.Find(name); ok && v.Persistable {
+				t.Errorf("block %d: parameter %s has the order of ranks", b.Index, name)
+			}
+		}
+	}
 	one := executor.New()
 	defer one.Close()
 	many, err := reference.New(built.Program, 3)
@@ -112,11 +120,11 @@ func TestTrainersDrawBehindASequenceWhatOneMachineDraws(t *testing.T) {
 	defer many.Close()
 	batch := testkit.Random(t, tensor.Float32, 1, 12, 3)
 	batch.SetLoD([][]int64{{0, 2, 3, 7, 8, 12}})
-	want, err := one.Run(t.Context(), built.Program, executor.Feed{"text": batch}, drawn.Name())
+	want, err := one.Run(t.Context(), built.Program, executor.Feed{"text": batch}, drawn.Name(), loss.Name())
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := many.Run(t.Context(), built.Program, executor.Feed{"text": batch}, drawn.Name())
+	got, err := many.Run(t.Context(), built.Program, executor.Feed{"text": batch}, drawn.Name(), loss.Name())
 	if err != nil {
 		t.Fatal(err)
 	}
