@@ -74,7 +74,7 @@ func minimizeLast(m *layers.Model, step int64) {
 func TestRecordsThatDoNotStayApart(t *testing.T) {
 	for name, change := range map[string]func(op *program.Op){
 		"some records":          func(op *program.Op) { op.SetAttr("axes", []int32{1}); op.SetAttr("decrease_axis", []int32{1}) },
-		"records, from the end": func(op *program.Op) { op.SetAttr("axes", []int32{-2}) },
+		"records, from the end": func(op *program.Op) { op.SetAttr("axes", []int32{-2}); op.SetAttr("decrease_axis", []int32{1}) },
 	} {
 		m := layers.NewModel()
 		minimizeLast(m, -1)
