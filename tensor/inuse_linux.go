@@ -27,9 +27,6 @@ var pagemap = sync.OnceValue(func() *os.File {
 	return f
 })
 
-// askLeast is how many bytes are worth the question, which takes some 30 microseconds.
-const askLeast = 4 << 20
-
 // inUse yields the parts [from, to) of b, in order, that may have bytes other than 0. Nobody writes to b meanwhile. Where the system does not say, and for a small b, that is all of b.
 func inUse(b []byte) iter.Seq2[int, int] {
 	return func(yield func(from, to int) bool) {

@@ -75,7 +75,7 @@ func readShort(src *source, limits Limits, place Place) (*Tensor, error) {
 	if _, err := elements.Read(nil); err != nil { // also of a tensor without elements
 		return nil, src.failed(err, 0, int64(s.DType.Size()), "the element that is left out")
 	}
-	block := make([]byte, min(usedBytes, t.Bytes()))
+	block, usage := make([]byte, min(usedBytes, t.Bytes())), UsageOf(memoryOf(t))
 	for at, each := 0, usedBytes/s.DType.Size(); at < t.Len(); at += each {
 		n := min(each, t.Len()-at)
 		got, err := io.ReadFull(elements, block[:n*s.DType.Size()])
@@ -83,7 +83,7 @@ func readShort(src *source, limits Limits, place Place) (*Tensor, error) {
 			return nil, src.failed(err, int64(got), int64(n*s.DType.Size()), "elements in short form")
 		}
 		if src.offset += int64(got); ZeroBytes(block[:got]) {
-			ClearUsed(memoryOf(t)[at*s.DType.Size():][:got])
+			usage.Clear(at*s.DType.Size(), at*s.DType.Size()+got)
 			continue
 		}
 		if err := decodeBlock(t, at, n, block[:got]); err != nil {
@@ -101,14 +101,14 @@ func RowsInUse(t *Tensor) (numbers, rows *Tensor, err error) {
 		return nil, nil, fault.E(fault.ShapeMismatch, fault.Gotf("%v", t), fault.Want("a tensor with rows"))
 	}
 	memory, used := memoryOf(t), []int64{}
-	each := 0
+	usage, each := UsageOf(memory), 0
 	if t.dims[0] > 0 {
 		each = len(memory) / int(t.dims[0])
 	}
 	for row := int64(0); row < t.dims[0] && each > 0; row++ {
-		if at := int(row) * each; at%usedBytes < each && len(memory)-at >= usedBytes && ZeroBytes(memory[at:at+usedBytes]) {
+		if at := int(row) * each; at%usedBytes < each && len(memory)-at >= usedBytes && usage.Zeros(at, at+usedBytes) {
 			row += int64(max(usedBytes/each, 1)) - 1
-		} else if !ZeroBytes(memory[at : at+each]) {
+		} else if !usage.Zeros(at, at+each) {
 			used = append(used, row)
 		}
 	}
@@ -157,12 +157,12 @@ func ReadRowsInto(r io.Reader, t, numbers *Tensor) error {
 	src, to, size, height := source{r: r}, memoryOf(t), t.dtype.Size(), t.dims[0]
 	each := t.Len() / int(max(height, 1)) // elements of a row
 	buffer := make([]byte, min(blockBytes, each*size))
-	next := int64(0)
+	next, usage := int64(0), UsageOf(to)
 	for _, row := range numbers.Int64s() {
 		if row < next || row >= height {
 			return notAscending(row, next-1, height)
 		}
-		ClearUsed(to[int(next)*each*size : int(row)*each*size])
+		usage.Clear(int(next)*each*size, int(row)*each*size)
 		for at := 0; at < each; {
 			n := min(each-at, len(buffer)/size)
 			if got, err := io.ReadFull(r, buffer[:n*size]); err != nil {
@@ -175,7 +175,7 @@ func ReadRowsInto(r io.Reader, t, numbers *Tensor) error {
 		}
 		next = row + 1
 	}
-	ClearUsed(to[int(next)*each*size:])
+	usage.Clear(int(next)*each*size, len(to))
 	return nil
 }
 

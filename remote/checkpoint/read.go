@@ -391,8 +391,10 @@ func (c *Checkpoint) loadPiece(ctx context.Context, p placed, offset int64, b []
 	if len(b) > readBytes {
 		room = make([]byte, readBytes)
 	}
+	usage := tensor.UsageOf(b)
 	return c.readPiece(ctx, p, func(in io.Reader) error {
 		_, err := io.CopyN(io.Discard, in, offset)
+		at := 0
 		for part := range slices.Chunk(b, readBytes) {
 			switch {
 			case err != nil || ctx.Err() != nil:
@@ -400,8 +402,9 @@ func (c *Checkpoint) loadPiece(ctx context.Context, p placed, offset int64, b []
 				_, err = io.ReadFull(in, part)
 			default:
 				_, err = io.ReadFull(in, room[:len(part)])
-				tensor.CopyUsed(part, room)
+				usage.Copy(at, room[:len(part)])
 			}
+			at += len(part)
 		}
 		return err
 	})

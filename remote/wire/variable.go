@@ -38,23 +38,29 @@ func (z Zeros) parts(data []byte, each func(part []byte, zeros bool) error) erro
 	if len(data) < leastLooked {
 		z = Keep
 	}
-	for first := true; first || len(data) > 0; first = false {
-		n, zeros := min(ChunkBytes, len(data)), false
+	var usage tensor.Usage
+	if z {
+		usage = tensor.UsageOf(data)
+	}
+	for at := 0; at == 0 || at < len(data); {
+		end, zeros := min(at+ChunkBytes, len(data)), false
 		if z {
-			zeros = tensor.ZeroBytes(data[:min(leastLeftOut, len(data))])
-			n = min(leastLeftOut, len(data))
-			for n < len(data) && (zeros || n < ChunkBytes) {
-				next := min(leastLeftOut, len(data)-n)
-				if tensor.ZeroBytes(data[n:n+next]) != zeros {
+			end = min(at+leastLeftOut, len(data))
+			zeros = usage.Zeros(at, end)
+			for end < len(data) && (zeros || end < at+ChunkBytes) {
+				next := min(end+leastLeftOut, len(data))
+				if usage.Zeros(end, next) != zeros {
 					break
 				}
-				n += next
+				end = next
 			}
 		}
-		if err := each(data[:n], zeros); err != nil {
+		if err := each(data[at:end], zeros); err != nil {
 			return err
 		}
-		data = data[n:]
+		if at = end; at == 0 {
+			return nil
+		}
 	}
 	return nil
 }
@@ -170,6 +176,7 @@ type assembly struct {
 	choose func(*rpc.VariableChunk) (*tensor.Tensor, error)
 	header *rpc.VariableChunk // of the first chunk, nil before
 	room   []byte             // where all bytes go
+	usage  *tensor.Usage      // of room, when bytes were left out first; nil before
 	at     int                // bytes received
 }
 
@@ -208,7 +215,11 @@ func (a *assembly) skip(h *rpc.VariableChunk, n int) error {
 		return fault.E(fault.Corrupt, fault.Var(a.header.Name), fault.Gotf("%d zeros and %d bytes at offset %d", h.Zeros, n, h.Offset),
 			fault.Wantf("at most %d zeros, or bytes, at offset %d", left, a.at))
 	}
-	tensor.ClearUsed(a.room[a.at:][:h.Zeros])
+	if a.usage == nil {
+		usage := tensor.UsageOf(a.room)
+		a.usage = &usage
+	}
+	a.usage.Clear(a.at, a.at+int(h.Zeros))
 	a.at += int(h.Zeros)
 	return nil
 }
