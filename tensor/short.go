@@ -28,7 +28,7 @@ func WriteShort(w io.Writer, t *Tensor) error {
 	if _, err := w.Write(appendTensorHead(slices.Clone(shortMagic), t)); err != nil {
 		return fault.Wrap(fault.Unavailable, "", err)
 	}
-	if err := shortform.Write(w, memoryOf(t), t.dtype.Size()); err != nil {
+	if err := shortform.Write(w, memoryOf(t), t.dtype.Size(), UsageOf(memoryOf(t)).Unused); err != nil {
 		return fault.Wrap(fault.Unavailable, "", err)
 	}
 	return nil

@@ -36,6 +36,16 @@ func (u Usage) unused(at int) bool {
 	return u.used != nil && u.used[block/64]&(1<<(block%64)) == 0
 }
 
+// Unused reports whether bytes [from, to) of the memory lie in blocks of 64 KB that were not in use. It reads none of them.
+func (u Usage) Unused(from, to int) bool {
+	for ; from < to; from += usageBlock - from%usageBlock {
+		if !u.unused(from) {
+			return false
+		}
+	}
+	return true
+}
+
 // inUse calls each with the parts of [from, to) that were in use, at most 4096 bytes each, until it returns false.
 func (u Usage) inUse(from, to int, each func(part []byte) bool) bool {
 	for from < to {

@@ -35,9 +35,14 @@ const (
 // for the first run.
 func MostBytes(bytes int64) int64 { return bytes + mostExtra }
 
-// Write writes the short form of an array of whole elements of size bytes. It reads the array once, and holds nothing of it.
-func Write(w io.Writer, array []byte, size int) error {
-	return write(w, newArray(memory(array), array, int64(len(array)), size))
+// Write writes the short form of an array of whole elements of size bytes. It reads the array once, and holds nothing of it. It does not read bytes [from, to) of which unused reports that
+// they are zeros, but for a few samples; unused may be nil.
+func Write(w io.Writer, array []byte, size int, unused func(from, to int) bool) error {
+	a := newArray(memory(array), array, int64(len(array)), size)
+	if a.want == 0 {
+		a.unused = unused
+	}
+	return write(w, a)
 }
 
 // A Source is an array that is read piece by piece. Done tells it that nothing before an offset is read any more.
@@ -94,8 +99,9 @@ type array struct {
 	size, n int
 	fill    [8]byte
 	want    uint64
-	pattern [block]byte // of fills
-	err     error       // of from: the elements are not those of the array
+	pattern [block]byte             // of fills
+	unused  func(from, to int) bool // reports whether bytes are what is left out, without a look at them; nil: look
+	err     error                   // of from: the elements are not those of the array
 }
 
 // newArray returns the array of so many bytes that is all in a window, or read from a source.
@@ -164,6 +170,10 @@ func (a *array) at(i int) uint64 { return number(a.elements(i, i+1), a.size) }
 func (a *array) differs(at, end int) int {
 	each := block / a.size
 	for at < end && a.err == nil {
+		if a.unused != nil && at+each <= end && a.unused(at*a.size, (at+each)*a.size) {
+			at += each
+			continue
+		}
 		if b := a.elements(at, min(at+each, end)); len(b) == block && bytes.Equal(b, a.pattern[:]) {
 			at += each
 			continue

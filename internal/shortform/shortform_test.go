@@ -45,8 +45,13 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		array, size := arrays(t)
 		var b bytes.Buffer
-		if err := Write(&b, array, size); err != nil {
+		if err := Write(&b, array, size, nil); err != nil {
 			t.Fatal(err)
+		}
+		var known bytes.Buffer
+		zeros := func(from, to int) bool { return bytes.Count(array[from:to], []byte{0}) == to-from }
+		if err := Write(&known, array, size, zeros); err != nil || !bytes.Equal(known.Bytes(), b.Bytes()) {
+			t.Fatalf("with zeros that are known: %d bytes in place of %d, %v", known.Len(), b.Len(), err)
 		}
 		if n := int64(b.Len()); n > MostBytes(int64(len(array))) {
 			t.Fatalf("%d bytes, at most %d are expected", n, MostBytes(int64(len(array))))
@@ -78,7 +83,7 @@ func TestFewElementsTakeFewBytes(t *testing.T) {
 		array[4*i], array[2<<20+4*i] = 7, 9
 	}
 	var b, pieces bytes.Buffer
-	if err := Write(&b, array, 4); err != nil || b.Len() > 8100 {
+	if err := Write(&b, array, 4, nil); err != nil || b.Len() > 8100 {
 		t.Errorf("%d bytes for 2000 elements of 4 bytes, %v", b.Len(), err)
 	}
 	if err := WriteFrom(&pieces, &source{memory: array}, int64(len(array)), 4); err != nil || !bytes.Equal(pieces.Bytes(), b.Bytes()) {
@@ -123,7 +128,7 @@ func FuzzReader(f *testing.F) {
 			return
 		}
 		var again bytes.Buffer
-		if err := Write(&again, array, size); err != nil {
+		if err := Write(&again, array, size, nil); err != nil {
 			t.Fatal(err)
 		}
 		if got, err := io.ReadAll(NewReader(&again, size, n)); err != nil || !bytes.Equal(got, array) {

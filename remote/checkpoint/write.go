@@ -122,7 +122,7 @@ func (p Piece) write(to *summing, m *job.Piece) error {
 	case err != nil:
 		return err
 	case p.Short:
-		return shortform.Write(to, b, size)
+		return shortform.Write(to, b, size, tensor.UsageOf(b).Unused)
 	}
 	_, err = to.Write(b)
 	return err
