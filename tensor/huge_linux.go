@@ -65,18 +65,16 @@ func SmallPages(t *Tensor) {
 		return
 	}
 	// Zeros that were only read are one large page for all of them. The kernel makes a large page of it when it is written, whatever the advice. So it must go, too.
-	for from, to := range inUse(whole) {
-		from, to = from&^(giveBack-1), min(len(whole), (to+giveBack-1)&^(giveBack-1))
-		for at := from; at < to; {
-			end := at
-			for end < to && ZeroBytes(whole[end:end+giveBack]) {
-				end += giveBack
-			}
-			if end > at {
-				_ = syscall.Madvise(whole[at:end], syscall.MADV_DONTNEED) // reads as zeros afterwards
-			}
-			at = end + giveBack
+	usage := UsageOf(whole)
+	for at := 0; at < len(whole); {
+		end := at
+		for end < len(whole) && usage.Zeros(end, end+giveBack) {
+			end += giveBack
 		}
+		if end > at {
+			_ = syscall.Madvise(whole[at:end], syscall.MADV_DONTNEED) // reads as zeros afterwards
+		}
+		at = end + giveBack
 	}
 	_ = syscall.Madvise(whole, syscall.MADV_NOHUGEPAGE)
 }

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/binary"
-	"iter"
 	"os"
 	"strconv"
 	"sync"
@@ -27,55 +26,32 @@ var pagemap = sync.OnceValue(func() *os.File {
 	return f
 })
 
-// inUse yields the parts [from, to) of b, in order, that may have bytes other than 0. Nobody writes to b meanwhile. Where the system does not say, and for a small b, that is all of b.
-func inUse(b []byte) iter.Seq2[int, int] {
-	return func(yield func(from, to int) bool) {
-		at := 0
-		if len(b) >= askLeast && anonymous(b) {
-			var more bool
-			if at, more = pagesInUse(b, yield); !more {
-				return
-			}
-		}
-		if at < len(b) {
-			yield(at, len(b))
-		}
-	}
-}
-
-// pagesInUse yields the parts of b whose pages the system has given memory to. It returns up to where it could look, and false if yield has.
-func pagesInUse(b []byte, yield func(from, to int) bool) (at int, more bool) {
+// blocksInUse returns a bit for each block of usageBlock bytes of b, set if the system has given memory to a page in it, nil where the system does not say.
+func blocksInUse(b []byte) []uint64 {
 	f, size := pagemap(), os.Getpagesize()
-	if f == nil {
-		return 0, true
+	if f == nil || !anonymous(b) {
+		return nil
 	}
+	used := make([]uint64, len(b)/usageBlock/64+1)
 	first := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
 	start := -int(first & uintptr(size-1)) // of a page in b, below 0 for the first one
-	from := -1                             // of the part that is in use, -1 outside of one
 	var entries [8 << 10]byte
 	for start < len(b) {
 		n := min(len(entries), (len(b)-start+size-1)/size*8)
 		if _, err := f.ReadAt(entries[:n], int64(uintptr(int(first)+start)/uintptr(size)*8)); err != nil {
-			if from >= 0 {
-				return from, true
-			}
-			return max(0, start), true
+			return nil
 		}
-		for i := 0; i < n; i += 8 {
-			used := binary.NativeEndian.Uint64(entries[i:])&(pagePresent|pageSwapped) != 0
-			switch {
-			case used && from < 0:
-				from = max(0, start)
-			case !used && from >= 0:
-				if !yield(from, start) {
-					return 0, false
-				}
-				from = -1
+		for i := 0; i < n; i, start = i+8, start+size {
+			if binary.NativeEndian.Uint64(entries[i:])&(pagePresent|pageSwapped) == 0 {
+				continue
 			}
-			start += size
+			last := min(start+size, len(b)) - 1
+			for block := max(0, start) / usageBlock; block <= last/usageBlock; block++ {
+				used[block/64] |= 1 << (block % 64)
+			}
 		}
 	}
-	return len(b), from < 0 || yield(from, len(b))
+	return used
 }
 
 // anonymous reports whether all of b lies in private memory that no file is behind. Pages of a file may have bytes before the system has given memory to them.

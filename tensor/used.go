@@ -2,7 +2,6 @@ package tensor
 
 import (
 	"bytes"
-	"iter"
 	"unsafe"
 )
 
@@ -16,74 +15,103 @@ var noBytes [usedBytes]byte
 
 // CopyUsed makes to equal to from, which has its length. Blocks of 4096 bytes that are zeros in both are not written. What the system has given no memory to is not read.
 func CopyUsed(to, from []byte) {
-	parts := whole(len(to))
+	inTo, inFrom := Usage{memory: to}, Usage{memory: from}
 	if len(to) >= copyLeast {
-		parts = either(inUse(to), inUse(from))
+		inTo, inFrom = UsageOf(to), UsageOf(from)
 	}
-	for begin, end := range parts {
-		for at := begin; at < end; at += usedBytes {
-			till := min(end, at+usedBytes)
-			if !bytes.Equal(from[at:till], noBytes[:till-at]) || !bytes.Equal(to[at:till], noBytes[:till-at]) {
-				copy(to[at:till], from[at:till])
-			}
+	for at := 0; at < len(to); {
+		end := min(at+usageBlock, len(to))
+		if inFrom.unused(at) {
+			inTo.Clear(at, end)
+		} else {
+			inTo.Copy(at, from[at:end])
 		}
-	}
-}
-
-// askLeast is from how many bytes on it is asked which parts of a memory are in use. The question takes some 30 microseconds.
-const askLeast = 4 << 20
-
-// copyLeast is from how many bytes on a copy asks which parts are in use. A copy is quick where all of them are.
-const copyLeast = 16 << 20
-
-// whole yields one part of n bytes.
-func whole(n int) iter.Seq2[int, int] {
-	return func(yield func(from, to int) bool) { yield(0, n) }
-}
-
-// either yields what lies in one of two sequences of parts, or in both, in order.
-func either(a, b iter.Seq2[int, int]) iter.Seq2[int, int] {
-	return func(yield func(from, to int) bool) {
-		next, stop := iter.Pull2(b)
-		defer stop()
-		done := 0 // what is before was yielded
-		from, to, ok := next()
-		for begin, end := range a {
-			for ok && from < begin {
-				if part := min(to, begin); max(from, done) < part && !yield(max(from, done), part) {
-					return
-				}
-				if done = max(done, min(to, begin)); to > begin {
-					break
-				}
-				from, to, ok = next()
-			}
-			if !yield(begin, end) {
-				return
-			}
-			done = end
-			for ok && to <= done {
-				from, to, ok = next()
-			}
-		}
-		for ; ok; from, to, ok = next() {
-			if max(from, done) < to && !yield(max(from, done), to) {
-				return
-			}
-		}
+		at = end
 	}
 }
 
 // ClearUsed makes zeros of all bytes. Blocks of 4096 bytes that are zeros are not written. What the system has given no memory to is not read.
-func ClearUsed(b []byte) {
-	for from, to := range inUse(b) {
-		for from < to {
-			end := min(to, from+usedBytes)
-			if !bytes.Equal(b[from:end], noBytes[:end-from]) {
-				clear(b[from:end])
-			}
-			from = end
+func ClearUsed(b []byte) { UsageOf(b).Clear(0, len(b)) }
+
+// askLeast is from how many bytes on it is asked which parts of a memory are in use. The question takes some 30 microseconds.
+const askLeast = 4 << 20
+
+// copyLeast is from how many bytes on a copy asks. It is quick where all is in use.
+const copyLeast = 16 << 20
+
+// usageBlock is how much of a memory one bit of a Usage stands for, in bytes.
+const usageBlock = 64 << 10
+
+// A Usage says which parts of a memory the system had given nothing to when UsageOf was called: they are zeros, and are not read. It is for one pass over a memory that nobody else
+// writes to meanwhile. The pass may write to a part, and does not ask for it after that.
+type Usage struct {
+	memory []byte
+	used   []uint64 // a bit for each block; nil if all are in use
+}
+
+// UsageOf looks at a memory. Of a small one, and where the system does not say, all is in use.
+func UsageOf(memory []byte) Usage {
+	if len(memory) < askLeast {
+		return Usage{memory: memory}
+	}
+	return Usage{memory: memory, used: blocksInUse(memory)}
+}
+
+// unused reports whether byte at lies in a block that was not in use.
+func (u Usage) unused(at int) bool {
+	block := at / usageBlock
+	return u.used != nil && u.used[block/64]&(1<<(block%64)) == 0
+}
+
+// Unused reports whether bytes [from, to) of the memory lie in blocks of 64 KB that were not in use. It reads none of them.
+func (u Usage) Unused(from, to int) bool {
+	for ; from < to; from += usageBlock - from%usageBlock {
+		if !u.unused(from) {
+			return false
 		}
+	}
+	return true
+}
+
+// inUse calls each with the parts of [from, to) that were in use, at most 4096 bytes each, until it returns false.
+func (u Usage) inUse(from, to int, each func(part []byte) bool) bool {
+	for from < to {
+		end := min(to, from-from%usedBytes+usedBytes)
+		if u.unused(from) {
+			end = min(to, from-from%usageBlock+usageBlock)
+		} else if !each(u.memory[from:end]) {
+			return false
+		}
+		from = end
+	}
+	return true
+}
+
+// Zeros reports whether all bytes [from, to) of the memory are 0.
+func (u Usage) Zeros(from, to int) bool {
+	return u.inUse(from, to, func(part []byte) bool { return bytes.Equal(part, noBytes[:len(part)]) })
+}
+
+// Clear makes zeros of bytes [from, to) of the memory. Blocks of 4096 bytes that are zeros are not written.
+func (u Usage) Clear(from, to int) {
+	u.inUse(from, to, func(part []byte) bool {
+		if !bytes.Equal(part, noBytes[:len(part)]) {
+			clear(part)
+		}
+		return true
+	})
+}
+
+// Copy puts bytes into the memory from an offset on. Blocks of 4096 bytes that are zeros in both are not written.
+func (u Usage) Copy(at int, from []byte) {
+	for len(from) > 0 {
+		n := min(len(from), usedBytes-at%usedBytes)
+		if bytes.Equal(from[:n], noBytes[:n]) {
+			u.Clear(at, at+n)
+		} else {
+			copy(u.memory[at:], from[:n])
+		}
+		at, from = at+n, from[n:]
 	}
 }
 
@@ -105,16 +133,10 @@ func AreZeros[T Bits](elements []T) bool { return ZeroBytes(bytesOf(elements)) }
 
 // ZeroBytes reports whether all bytes are 0. What the system has given no memory to is not read.
 func ZeroBytes(b []byte) bool {
-	for from, to := range inUse(b) {
-		for from < to {
-			end := min(to, from+usedBytes)
-			if !bytes.Equal(b[from:end], noBytes[:end-from]) {
-				return false
-			}
-			from = end
-		}
+	if len(b) <= usedBytes { // such as a row of a table
+		return bytes.Equal(b, noBytes[:len(b)])
 	}
-	return true
+	return UsageOf(b).Zeros(0, len(b))
 }
 
 // memoryOf returns the bytes of the elements of a tensor.

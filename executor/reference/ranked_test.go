@@ -10,8 +10,32 @@ import (
 	"github.com/edl-go/edl/layers"
 	"github.com/edl-go/edl/ops"
 	"github.com/edl-go/edl/optimizer"
+	"github.com/edl-go/edl/program"
 	"github.com/edl-go/edl/tensor"
 )
+
+// oneAndMany returns what runs a program on one machine and by the rules of a job with so many trainers, step by step.
+func oneAndMany(t *testing.T, p *program.Program, trainers int) func(feed executor.Feed, fetch ...string) (want, got []*tensor.Tensor) {
+	t.Helper()
+	one := executor.New()
+	t.Cleanup(func() { one.Close() })
+	many, err := reference.New(p, trainers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { many.Close() })
+	return func(feed executor.Feed, fetch ...string) (want, got []*tensor.Tensor) {
+		t.Helper()
+		want, err := one.Run(t.Context(), p, feed, fetch...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err = many.Run(t.Context(), p, feed, fetch...); err != nil {
+			t.Fatal(err)
+		}
+		return want, got
+	}
+}
 
 // What is drawn in the steps of a network over sequences follows from the record and the step. So trainers, which rank the sequences of their own records, draw what one machine draws for
 // all of them: rows of steps, sentences that are steps of texts, and words that are steps of such sentences.
@@ -41,26 +65,13 @@ func TestTrainersDrawInStepsWhatOneMachineDraws(t *testing.T) {
 	loss := layers.Mean(layers.FC(layers.SequencePool(layers.SequencePool(texts, "sum"), "sum"), 1), layers.Name("loss"))
 	optimizer.SGD(0.1).Minimize(loss)
 	built := testkit.Built(t, m, loss)
-	one := executor.New()
-	defer one.Close()
-	many, err := reference.New(built.Program, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer many.Close()
+	run := oneAndMany(t, built.Program, 3)
 	offsets := [][]int64{{0, 1, 4, 6, 6, 9}, {0, 2, 3, 7, 12, 13, 17, 19, 20, 26}}
 	batch := testkit.Random(t, tensor.Float32, 1, 26, 3)
 	batch.SetLoD(offsets)
 	names := layers.Names(drawn...)
 	for step := range 2 {
-		want, err := one.Run(t.Context(), built.Program, executor.Feed{"texts": batch}, names...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := many.Run(t.Context(), built.Program, executor.Feed{"texts": batch}, names...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want, got := run(executor.Feed{"texts": batch}, names...)
 		for i, name := range names {
 			kept, zeros := want[i].Float32s(), 0
 			for at, x := range got[i].Float32s() {
@@ -111,23 +122,10 @@ func TestTrainersDrawBehindASequenceWhatOneMachineDraws(t *testing.T) {
 			}
 		}
 	}
-	one := executor.New()
-	defer one.Close()
-	many, err := reference.New(built.Program, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer many.Close()
+	run := oneAndMany(t, built.Program, 3)
 	batch := testkit.Random(t, tensor.Float32, 1, 12, 3)
 	batch.SetLoD([][]int64{{0, 2, 3, 7, 8, 12}})
-	want, err := one.Run(t.Context(), built.Program, executor.Feed{"text": batch}, drawn.Name(), loss.Name())
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := many.Run(t.Context(), built.Program, executor.Feed{"text": batch}, drawn.Name(), loss.Name())
-	if err != nil {
-		t.Fatal(err)
-	}
+	want, got := run(executor.Feed{"text": batch}, drawn.Name(), loss.Name())
 	if !slices.Equal(got[0].Float32s(), want[0].Float32s()) {
 		t.Errorf("%v with trainers, and %v on one machine", got[0].Float32s(), want[0].Float32s())
 	}
@@ -140,24 +138,11 @@ func TestTrainersFetchRecordsAlongAnotherAxis(t *testing.T) {
 	loss := layers.Mean(layers.Square(steps), layers.Name("loss"))
 	optimizer.SGD(0.1).Minimize(loss)
 	built := testkit.Built(t, m, loss)
-	one := executor.New()
-	defer one.Close()
-	many, err := reference.New(built.Program, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer many.Close()
+	run := oneAndMany(t, built.Program, 2)
 	names := []string{steps.Name(), steps.Name() + "@GRAD"}
 	for _, rows := range []int64{4, 5, 1} { // of equal parts, of other ones, and of one trainer alone
 		feed := executor.Feed{"x": testkit.Random(t, tensor.Float32, uint64(rows), rows, 6)}
-		want, err := one.Run(t.Context(), built.Program, feed, names...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := many.Run(t.Context(), built.Program, feed, names...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want, got := run(feed, names...)
 		for i, name := range names {
 			if !slices.Equal(got[i].Dims(), want[i].Dims()) || got[i].Dims()[1] != rows {
 				t.Fatalf("%d rows: %s is %v with trainers, and %v on one machine", rows, name, got[i], want[i])
