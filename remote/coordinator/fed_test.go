@@ -148,7 +148,7 @@ func (t *fedTrainer) items(in *rpc.JoinResponse) (died bool, err error) {
 		}
 		t.last = nil
 		if len(share.Feed) == 0 {
-			value, _, err := t.GetAs(ctx, &rpc.GetRequest{Id: who(round), Name: "w0", AnyVersion: true}, 1)
+			value, _, err := t.GetAs(ctx, &rpc.GetRequest{Id: who(round), Name: "w0"}, 1) // waits for the round before
 			if err == nil {
 				err = t.report(&rpc.TrainerStep{Id: who(share.Step), Fetched: []*job.Value{{Name: "w0", Stream: tensor.AppendStream(nil, value)}}})
 			}
