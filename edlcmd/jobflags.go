@@ -118,7 +118,7 @@ func (f *jobFlags) addSupervision(cmd *cobra.Command) {
 // addResults adds the flags that say what a run reports and leaves, and which of its datasets grow.
 func (f *jobFlags) addResults(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringSliceVar(&f.fetch, "fetch", nil, "report the variables `NAME,...` (default: the loss, or what the program's fetch ops name)")
+	flags.StringSliceVar(&f.fetch, "fetch", nil, "report the variables `NAME,...` (default: the loss of a program that reads its own data, else what its fetch ops name)")
 	flags.StringSliceVar(&f.follow, "follow", nil, "datasets `NAME,...` grow while the job runs, until a file named _END appears in their folder")
 	flags.StringVar(&f.save, "save", "", "save persistable variables to the directory `DIR`, or to a URL such as s3://bucket/folder, when the run is done")
 	flags.BoolVar(&f.overwrite, "overwrite", false, "with --save or --export: replace another model there")

@@ -66,7 +66,7 @@ func TestAPServerProgramRunsItsOptimizeBlocks(t *testing.T) {
 	d.requireFaults(program.StagePServer)
 	d.op(optimize, "send", "w", "")
 	serve.SetAttr("optimize_blocks", []program.BlockIndex{1, 2})
-	d.requireFaults(program.StagePServer, "block 0, op 0; block 2; want 1 to 1", "block 1, op 2; but not send")
+	d.requireFaults(program.StagePServer, "block 0, op 0; block 2; want block 1, the only one that an op can run", "block 1, op 2; but not send")
 }
 
 func TestStagesDifferInWhatMayComeFromOutside(t *testing.T) {

@@ -69,7 +69,11 @@ func (v *verifier) attr(op *Op, name string, wrong func(kind fault.Kind, variabl
 	for _, index := range references {
 		if index <= 0 || int(index) >= len(v.program.Blocks) {
 			want := "no such attribute, as the program has one block"
-			if last := len(v.program.Blocks) - 1; last > 0 {
+			switch last := len(v.program.Blocks) - 1; last {
+			case 0:
+			case 1:
+				want = "block 1, the only one that an op can run"
+			default:
 				want = fmt.Sprintf("1 to %d", last)
 			}
 			wrong(fault.InvalidProgram, "", fmt.Sprintf("block %d in attribute %s", index, fault.Quote(name)), want)

@@ -138,7 +138,7 @@ func TestBlocksMustNotLeadBackToThemselves(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) { requireFaults(t, verify(test.p), test.want) })
 	}
-	requireFaults(t, verify(refer(build(0), 0, 2, -1)), "block 0, op 0; block 2; \"sub_block\"; want 1 to 1", "block -1")
+	requireFaults(t, verify(refer(build(0), 0, 2, -1)), "block 0, op 0; block 2; \"sub_block\"; want block 1, the only one that an op can run", "block -1")
 	// Two ops may own one block, as an op and its gradient do.
 	requireFaults(t, verify(refer(refer(build(0), 0, 1), 0, 1)))
 }
